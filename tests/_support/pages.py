@@ -14,7 +14,7 @@ import sys
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import NamedTuple
 
 FENCE = re.compile(r"^(?P<indent> *)(?P<fence>`{3,}|~{3,})(?P<info>.*)$")
@@ -96,6 +96,7 @@ def _module(name: str) -> ModuleType:
     return module
 
 
-def _compiled(block: Block, page: Path) -> object:
+def _compiled(block: Block, page: Path) -> CodeType:
     padded = "\n" * (block.line - 1) + block.source
-    return compile(padded, str(page), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+    code: CodeType = compile(padded, str(page), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+    return code
