@@ -1,0 +1,206 @@
+"""HTTP header fields and request targets: case-insensitive look-up, media types, hosts, origins, mirrored values.
+
+Source: RFC 9110 sections 5, 7, 8.3 and 12.5.1; RFC 6454 section 6; basic/transports/streamable-http, "Value Encoding".
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+from ipaddress import AddressValueError, IPv6Address
+from typing import TypeVar, overload
+from urllib.parse import parse_qsl, unquote
+
+from .json import mend
+
+_T = TypeVar("_T")
+
+
+class Headers(Mapping[str, str]):
+    """Header fields, looked up without regard to case; iteration gives lower-case names. Not to be changed.
+
+    Built from a mapping or from pairs of name and value. The values of a name that is there more than once are joined
+    by ", " (RFC 9110 section 5.3).
+    """
+
+    __slots__ = ("_values",)
+
+    def __init__(self, source: Mapping[str, str] | Iterable[tuple[str, str]] = ()) -> None:
+        values: dict[str, str] = {}
+        for name, value in source.items() if isinstance(source, Mapping) else source:
+            lower = name.lower()
+            values[lower] = f"{values[lower]}, {value}" if lower in values else value
+        self._values = values
+
+    @classmethod
+    def of(cls, source: Mapping[str, str] | Iterable[tuple[str, str]]) -> Headers:
+        """The source itself where it is :class:`Headers` already, and otherwise headers built from it."""
+        return source if isinstance(source, Headers) else cls(source)
+
+    def __getitem__(self, name: str) -> str:
+        value = self._values.get(name)
+        return self._values[name.lower()] if value is None else value
+
+    @overload
+    def get(self, name: str, /) -> str | None: ...
+    @overload
+    def get(self, name: str, /, default: str | _T) -> str | _T: ...
+    def get(self, name: str, /, default: str | _T | None = None) -> str | _T | None:
+        """The value of a name, or `default`."""
+        value = self._values.get(name)
+        return self._values.get(name.lower(), default) if value is None else value
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._values or (isinstance(name, str) and name.lower() in self._values)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __repr__(self) -> str:
+        # Names only: values hold credentials and session ids, and a repr ends up in logs.
+        return f"<Headers {', '.join(self._values)}>"
+
+
+# Mirrored values ------------------------------------------------------------------------------------------------------
+
+_PREFIX, _SUFFIX = "=?base64?", "?="
+_SAFE = re.compile(r"(?:[!-~](?:[ -~]*[!-~])?)?")
+_PRINTABLE = re.compile(r"[ -~]*")
+
+
+def encode_value(value: str | int | bool) -> str:
+    """The header value that mirrors a value of the body.
+
+    Text goes as it is where it is printable ASCII without blanks at its edges; other text, and text that looks like the
+    encoded form, goes as base64 of its UTF-8. Half a surrogate pair becomes U+FFFD, as it does in the body.
+    """
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    if _SAFE.fullmatch(value) and not (value.startswith(_PREFIX) and value.endswith(_SUFFIX)):
+        return value
+    return f"{_PREFIX}{base64.b64encode(mend(value).encode()).decode()}{_SUFFIX}"
+
+
+def decode_value(text: str) -> str | None:
+    """The value that a mirrored header stands for, or None where the header is malformed.
+
+    Malformed is a value with characters that are not printable ASCII, and one in the encoded form (whose markers are
+    case-sensitive) that is not base64, with its padding, of UTF-8. Blanks around a header's value do not belong to it.
+    """
+    text = text.strip(" \t")
+    if not (text.startswith(_PREFIX) and text.endswith(_SUFFIX, len(_PREFIX))):
+        return text if _PRINTABLE.fullmatch(text) else None
+    encoded = text[len(_PREFIX) : -len(_SUFFIX)]
+    try:
+        raw = base64.b64decode(encoded, validate=True)
+        # Python's decoder passes over bits that a correct encoder never sets, and older ones over excess padding.
+        return raw.decode() if base64.b64encode(raw).decode() == encoded else None
+    except ValueError:
+        return None
+
+
+# Media types ----------------------------------------------------------------------------------------------------------
+
+_TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
+_MEDIA_TYPE = re.compile(rf"{_TOKEN}/{_TOKEN}")
+_QUOTED = re.compile(r'"(?:[^"\\]+|\\.)*+"?', re.DOTALL)  # an unclosed one goes on to the end
+
+
+def media_type(content_type: str | None) -> str | None:
+    """The type and subtype of a ``Content-Type`` in lower case, without parameters; None where there is none."""
+    essence = (content_type or "").partition(";")[0].strip(" \t")
+    return essence.lower() if _MEDIA_TYPE.fullmatch(essence) else None
+
+
+def accepts(accept: str | None, media_type: str) -> bool:
+    """Whether an ``Accept`` header admits a media type (given in lower case, without parameters).
+
+    No header, or an empty one, admits everything. The most specific range decides; ``q=0`` refuses; parameters of a
+    range other than ``q`` are passed over.
+    """
+    return True if accept is None else _accepts(accept, media_type)
+
+
+@lru_cache(maxsize=64)  # a peer sends the same few headers again and again
+def _accepts(accept: str, media_type: str) -> bool:
+    ranges = [_media_range(part) for part in _QUOTED.sub("", accept).split(",") if part.strip(" \t")]
+    if not ranges:
+        return True
+    for pattern in (media_type, media_type.partition("/")[0] + "/*", "*/*"):
+        verdicts = [admitted for name, admitted in ranges if name == pattern]
+        if verdicts:
+            return any(verdicts)
+    return False
+
+
+_ZERO_WEIGHT = re.compile(r"q\s*=\s*(?:0+\.?0*|\.0+)")
+
+
+def _media_range(text: str) -> tuple[str, bool]:
+    """A media range in lower case, and whether its weight is more than zero."""
+    name, *parameters = (part.strip(" \t").lower() for part in text.split(";"))
+    refused = any(_ZERO_WEIGHT.fullmatch(parameter) for parameter in parameters)
+    return ("*/*" if name == "*" else name), not refused  # a lone * is what some HTTP stacks send
+
+
+# Hosts, origins and targets -------------------------------------------------------------------------------------------
+
+_HOST = re.compile(r"(?P<host>[A-Za-z0-9._-]+|\[(?P<ipv6>[0-9A-Fa-f:.]+)\])(?::(?P<port>[0-9]{1,5}))?")
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*")
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+_MAX_PORT = 65535
+
+
+def parse_host(value: str) -> tuple[str, int | None] | None:
+    """The host, in lower case, and the port of a ``Host`` header; None where it is malformed.
+
+    An IPv6 address comes in its shortest form and in its brackets.
+    """
+    match = _HOST.fullmatch(value)
+    if match is None:
+        return None
+    host, ipv6, digits = match.group("host", "ipv6", "port")
+    port = int(digits) if digits else None
+    if port is not None and not 0 < port <= _MAX_PORT:
+        return None
+    if ipv6 is None:
+        return host.lower(), port
+    try:
+        return f"[{IPv6Address(ipv6)}]", port
+    except AddressValueError:
+        return None
+
+
+def parse_origin(value: str) -> tuple[str, str, int | None] | None:
+    """The scheme, host (as of :func:`parse_host`) and port of an ``Origin`` header; None for "null" and bad ones.
+
+    A port that is the scheme's own is given as None, since browsers leave it out.
+    """
+    scheme, separator, authority = value.partition("://")
+    host = parse_host(authority)
+    if not separator or host is None or not _SCHEME.fullmatch(scheme):
+        return None
+    scheme = scheme.lower()
+    name, port = host
+    return scheme, name, None if port == _DEFAULT_PORTS.get(scheme) else port
+
+
+def split_target(target: str) -> tuple[str, dict[str, str]]:
+    """The path of a request target and its query, both percent-decoded. Of equal keys the first counts. Never raises.
+
+    A target in absolute form gives its path too.
+    """
+    path, _, query = target.partition("#")[0].partition("?")
+    if not path.startswith("/") and "://" in path:
+        path = "/" + path.partition("://")[2].partition("/")[2]
+    if not query:
+        return unquote(path), {}
+    pairs = parse_qsl(query, keep_blank_values=True)
+    return unquote(path), dict(reversed(pairs))

@@ -1,0 +1,109 @@
+"""Newline framing, for channels that carry a stream of bytes: standard input and output, TCP, unix sockets.
+
+Source: basic/transports, "stdio" (messages are delimited by newlines and hold none).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from io import BytesIO
+
+import attrs
+
+from mcp_sansio.errors import LocalProtocolError
+
+
+@attrs.frozen
+class Overlong:
+    """In place of a line over the limit, which was skipped. `size` is its length in bytes, without the line end."""
+
+    size: int
+
+
+class LineDecoder:
+    """Lines out of chunks of bytes, however the chunks are cut.
+
+    LF and CRLF end a line, and nothing else does. Blank lines are dropped. A line of more than `max_line` bytes, the
+    line end not counted, is skipped to its end without being kept, and reported as :class:`Overlong`.
+    """
+
+    def __init__(self, max_line: int) -> None:
+        self._max_line = max_line
+        self._ready: deque[bytes | Overlong] = deque()
+        # The line that is not finished: what was kept of it, its full size, and whether a CR ends it so far.
+        self._kept = BytesIO()
+        self._size = 0
+        self._ends_with_cr = False
+        self._at_eof = False
+
+    def receive_data(self, data: bytes | bytearray | memoryview) -> None:
+        """Take the next bytes. Raises :class:`LocalProtocolError` after :meth:`receive_eof`."""
+        if self._at_eof:
+            raise LocalProtocolError("data was received after the end of the input")
+        if not isinstance(data, bytes):
+            data = bytes(data)
+        start = 0
+        end = data.find(b"\n")
+        while end >= 0:
+            self._end_line(data, start, end)
+            start = end + 1
+            end = data.find(b"\n", start)
+        if start < len(data):
+            self._keep(data, start, len(data))
+
+    def receive_eof(self) -> None:
+        """Note the end of the input. A last line without a line end counts as a line."""
+        self._at_eof = True
+        self._flush()
+
+    def lines(self) -> Iterator[bytes | Overlong]:
+        """Take what is complete, in order; each line without its line end."""
+        while self._ready:
+            yield self._ready.popleft()
+
+    def _end_line(self, data: bytes, start: int, end: int) -> None:
+        if self._size:
+            self._keep(data, start, end)
+            self._flush()
+            return
+        if end > start and data[end - 1] == 0x0D:
+            end -= 1
+        if end - start > self._max_line:
+            self._ready.append(Overlong(end - start))
+        else:
+            self._deliver(data[start:end])
+
+    def _keep(self, data: bytes, start: int, end: int) -> None:
+        """Add a piece to the unfinished line, or only its size once the line cannot come within the limit any more."""
+        if start == end:
+            return
+        self._size += end - start
+        self._ends_with_cr = data[end - 1] == 0x0D
+        if self._size - self._ends_with_cr <= self._max_line:
+            self._kept.write(memoryview(data)[start:end])
+        elif self._kept.tell():
+            self._kept = BytesIO()
+
+    def _flush(self) -> None:
+        """End the unfinished line."""
+        length = self._size - self._ends_with_cr
+        if length > self._max_line:
+            self._ready.append(Overlong(length))
+        else:
+            self._kept.truncate(length)
+            self._deliver(self._kept.getvalue())  # the buffer itself and not a copy: it is not written to again
+        self._kept = BytesIO()
+        self._size = 0
+        self._ends_with_cr = False
+
+    def _deliver(self, line: bytes) -> None:
+        if line and not line.isspace():
+            self._ready.append(line)
+
+
+def encode_line(message: bytes) -> bytes:
+    """The message as one line. Raises ValueError for a message with a raw LF or CR, which would be read as two."""
+    if b"\n" in message or b"\r" in message:
+        raise ValueError("a message must not contain a raw line end")
+    return message + b"\n"

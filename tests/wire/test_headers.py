@@ -1,0 +1,386 @@
+"""Header fields and request targets: look-up, mirrored values, media types, hosts, origins."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcp_sansio.wire.headers import (
+    Headers,
+    accepts,
+    decode_value,
+    encode_value,
+    media_type,
+    parse_host,
+    parse_origin,
+    split_target,
+)
+
+PAIRS = [("Accept", "text/html"), ("X-Empty", ""), ("ACCEPT", "*/*"), ("accept", "a/b")]
+
+
+@pytest.mark.parametrize("name", ["accept", "Accept", "ACCEPT"])
+def test_look_up(name: str) -> None:
+    headers = Headers(PAIRS)
+    assert headers[name] == headers.get(name) == headers.get(name, "no") == "text/html, */*, a/b"
+    assert name in headers
+
+
+def test_what_is_not_there() -> None:
+    headers: Mapping[Any, str] = Headers({"Host": "a"})
+    assert (headers.get("Accept"), headers.get("accept", "x"), headers.get("a", 1)) == (None, "x", 1)
+    assert "Accept" not in headers
+    assert 5 not in headers
+    with pytest.raises(KeyError, match=r"^'accept'$"):
+        headers["Accept"]
+
+
+def test_an_empty_value_is_there() -> None:
+    headers = Headers(PAIRS)
+    assert (headers["X-Empty"], headers.get("x-empty", "no"), "x-EMPTY" in headers) == ("", "", True)
+
+
+def test_headers_are_a_mapping_of_lower_case_names() -> None:
+    headers = Headers(PAIRS)
+    assert (list(headers), len(headers)) == (["accept", "x-empty"], 2)
+    assert headers == {"accept": "text/html, */*, a/b", "x-empty": ""}
+    assert Headers({"A": "1", "a": "2"}) == {"a": "1, 2"}
+    assert Headers() == {}
+    assert isinstance(headers, Mapping)
+
+
+def test_of_keeps_what_is_headers_already() -> None:
+    headers = Headers(PAIRS)
+    assert Headers.of(headers) is headers
+    assert Headers.of(iter(PAIRS)) == Headers.of(PAIRS) == headers
+
+
+def test_headers_are_not_changed() -> None:
+    source = {"A": "1"}
+    headers: Any = Headers(source)
+    source["A"] = "2"
+    assert headers["a"] == "1"
+    with pytest.raises(TypeError):
+        headers["a"] = "3"
+    with pytest.raises(AttributeError):
+        headers.more = 1
+
+
+def test_repr_shows_no_value() -> None:
+    assert repr(Headers({"Authorization": "Bearer secret", "Host": "a"})) == "<Headers authorization, host>"
+
+
+ENCODED: list[tuple[str | int | bool, str]] = [
+    ("us-west1", "us-west1"),
+    ("a b", "a b"),
+    ("", ""),
+    ("~", "~"),
+    ("file:///projects/myapp/config.json", "file:///projects/myapp/config.json"),
+    (True, "true"),
+    (False, "false"),
+    (42, "42"),
+    (-7, "-7"),
+    (9007199254740993, "9007199254740993"),
+    ("Hello, 世界", "=?base64?SGVsbG8sIOS4lueVjA==?="),
+    (" padded ", "=?base64?IHBhZGRlZCA=?="),
+    (" a", "=?base64?IGE=?="),
+    ("a ", "=?base64?YSA=?="),
+    (" ", "=?base64?IA==?="),
+    ("line1\nline2", "=?base64?bGluZTEKbGluZTI=?="),
+    ("line\n", "=?base64?bGluZQo=?="),
+    ("a\tb", "=?base64?YQli?="),
+    ("\x7f", "=?base64?fw==?="),
+    ("note:/ż/漢", "=?base64?bm90ZTovxbwv5ryi?="),
+    ("=?base64?literal?=", "=?base64?PT9iYXNlNjQ/bGl0ZXJhbD89?="),
+    ("=?base64?YQ==?=", "=?base64?PT9iYXNlNjQ/WVE9PT89?="),
+    ("=?base64??=", "=?base64?PT9iYXNlNjQ/Pz0=?="),
+    ("=?base64?=", "=?base64?PT9iYXNlNjQ/PQ==?="),
+    ("=?base64?YQ==", "=?base64?YQ=="),
+    ("=?BASE64?YQ==?=", "=?BASE64?YQ==?="),
+    ("x=?base64?YQ==?=", "x=?base64?YQ==?="),
+    ("a\ud800", "=?base64?Ye+/vQ==?="),
+]
+
+
+@pytest.mark.parametrize(("value", "header"), ENCODED)
+def test_mirrored_values(value: str | int | bool, header: str) -> None:
+    assert encode_value(value) == header
+    if isinstance(value, str) and "\ud800" not in value:
+        assert decode_value(header) == value
+        assert decode_value(f" \t{header}\t ") == value
+
+
+@pytest.mark.parametrize(
+    ("header", "value"),
+    [
+        ("=?base64?SGVsbG8=", "=?base64?SGVsbG8="),  # no end marker: a literal
+        ("SGVsbG8=?=", "SGVsbG8=?="),
+        ("=?BASE64?SGVsbG8=?=", "=?BASE64?SGVsbG8=?="),
+        ("=?Base64?SGVsbG8=?=", "=?Base64?SGVsbG8=?="),
+        ("=?base64?=", "=?base64?="),
+        ("=?base64??=", ""),
+        ("=?base64?YQ==?=", "a"),
+        ("=?base64?YQ=?=", None),
+        ("=?base64?YQ?=", None),
+        ("=?base64?YQ===?=", None),
+        ("=?base64?YQ==YQ==?=", None),
+        ("=?base64?YR==?=", None),  # bits are set where padding is
+        ("=?base64?Y Q==?=", None),
+        ("=?base64?Y\nQ==?=", None),
+        ("=?base64? YQ==?=", None),
+        ("=?base64?_-8=?=", None),  # the alphabet for URLs
+        ("=?base64?!!!!?=", None),
+        ("=?base64?é?=", None),
+        ("=?base64?/w==?=", None),  # not UTF-8
+        ("=?base64?7aCA?=", None),  # half a surrogate pair
+        ("caf\xe9", None),
+        ("a\tb", None),
+        ("a\x00", None),
+        ("a\x7f", None),
+        ("a\r\nb", None),
+        ("  a b  ", "a b"),
+        ("\xa0a", None),
+    ],
+)
+def test_decode_value(header: str, value: str | None) -> None:
+    assert decode_value(header) == value
+
+
+@given(st.text())
+def test_every_text_can_be_mirrored(text: str) -> None:
+    header = encode_value(text)
+    assert header.isascii()
+    assert header.isprintable()
+    assert decode_value(header) == text
+
+
+@given(st.text(st.characters(codec=None)) | st.text(alphabet="=?base64YQ/+ \t").map(lambda text: f"=?base64?{text}?="))
+def test_decode_value_never_raises(text: str) -> None:
+    value = decode_value(text)
+    assert value is None or decode_value(encode_value(value)) == value
+
+
+JSON_AND_STREAM = [
+    # header, admits application/json, admits text/event-stream
+    (None, True, True),
+    ("", True, True),
+    (" ", True, True),
+    (",, ,", True, True),
+    ("*/*", True, True),
+    ("*", True, True),
+    ("application/*, text/*", True, True),
+    ("application/*", True, False),
+    ("text/event-stream", False, True),
+    ("application/json", True, False),
+    ("Application/JSON;q=0.5 , TEXT/EVENT-STREAM", True, True),
+    ("text/event-stream,application/json", True, True),
+    ("text/html", False, False),
+    ("application/json;q=0", False, False),
+    ("application/json;q=0, */*", False, True),
+    ("*/*, application/json;q=0", False, True),
+    ("*/*;q=0, application/json", True, False),
+    ("*/*;q=0.1, application/*; q=0", False, True),
+    ("application/*;q=0, application/json;q=0.001", True, False),
+    ("application/json;q=0, application/json;charset=utf-8", True, False),
+    ("application/json; Q = 0.000 , text/event-stream;q=.5", False, True),
+    ("application/json;q=0.", False, False),
+    ("application/json;q=.0", False, False),
+    ("application/json;q=1.000", True, False),
+    ("application/json;q=00.10", True, False),
+    ("application/json;q=", True, False),
+    ("application/json;q=nan", True, False),
+    ("application/json;q=-1", True, False),
+    ("application/json;freq=0", True, False),
+    ('text/html;a="x,application/json", text/event-stream', False, True),
+    ('text/html;a="x\\",application/json', False, False),
+    ('text/html;a="b;q=0", application/json;a=";q=0"', True, False),
+    ("application/jsonx, xapplication/json", False, False),
+    ("application", False, False),
+    ("json", False, False),
+]
+
+
+@pytest.mark.parametrize(("accept", "as_json", "as_stream"), JSON_AND_STREAM)
+def test_accepts(accept: str | None, as_json: bool, as_stream: bool) -> None:
+    assert accepts(accept, "application/json") is as_json
+    assert accepts(accept, "text/event-stream") is as_stream
+
+
+@given(st.text())
+def test_accepts_never_raises(accept: str) -> None:
+    assert accepts(f"{accept}, application/json", "application/json") in (True, False)
+
+
+@pytest.mark.parametrize("piece", [",", '"', '\\"', '"\\', "q=0;", '","', "a/b;q=", " "])
+def test_accepts_is_linear(piece: str) -> None:
+    # A quadratic search would take minutes, which the suite counts as a failure.
+    assert accepts(piece * 500_000 + '",text/event-stream', "application/json") in (True, False)
+
+
+@pytest.mark.parametrize(
+    ("content_type", "wanted"),
+    [
+        ("application/json", "application/json"),
+        ("application/json; charset=utf-8", "application/json"),
+        ("Application/JSON", "application/json"),
+        ('application/json;charset="UTF-8"', "application/json"),
+        (" application/json\t;", "application/json"),
+        ("text/event-stream;charset=utf-8", "text/event-stream"),
+        ("application/jsonx", "application/jsonx"),
+        ("application/ld+json", "application/ld+json"),
+        ("text/plain", "text/plain"),
+        (None, None),
+        ("", None),
+        (";charset=utf-8", None),
+        ("json", None),
+        ("application/", None),
+        ("/json", None),
+        ("a/b/c", None),
+        ("application/json, text/plain", None),
+        ("application / json", None),
+        ("application/json\n", None),
+    ],
+)
+def test_media_type(content_type: str | None, wanted: str | None) -> None:
+    assert media_type(content_type) == wanted
+
+
+HOSTS: list[tuple[str, tuple[str, int | None] | None]] = [
+    ("127.0.0.1", ("127.0.0.1", None)),
+    ("127.0.0.1:8000", ("127.0.0.1", 8000)),
+    ("localhost", ("localhost", None)),
+    ("LOCALHOST:8000", ("localhost", 8000)),
+    ("[::1]:8000", ("[::1]", 8000)),
+    ("[::1]", ("[::1]", None)),
+    ("[0:0:0:0:0:0:0:1]:65535", ("[::1]", 65535)),
+    ("[FE80::A]", ("[fe80::a]", None)),
+    ("[::ffff:127.0.0.1]", ("[::ffff:7f00:1]", None)),
+    ("mcp.example.test", ("mcp.example.test", None)),
+    ("localhost.evil.test", ("localhost.evil.test", None)),
+    ("my_service-1:1", ("my_service-1", 1)),
+    ("localhost.", ("localhost.", None)),
+    *[
+        (bad, None)
+        for bad in (
+            "",
+            ":80",
+            "a:",
+            "a:0",
+            "a:65536",
+            "a:123456",
+            "a:-1",
+            "a:8o",
+            "a:٣",
+            "a:1:2",
+            "::1",
+            "[::1",
+            "::1]",
+            "[]",
+            "[::g]",
+            "[::1]a",
+            "[fe80::1%25eth0]",
+            "[1.2.3.4]",
+            "a b",
+            " a",
+            "a\n",
+            "a/b",
+            "u@a",
+            "a,b",
+            "ä.test",
+            "a%2eb",
+            "*",
+        )
+    ],
+]
+
+
+@pytest.mark.parametrize(("value", "wanted"), HOSTS)
+def test_parse_host(value: str, wanted: tuple[str, int | None] | None) -> None:
+    assert parse_host(value) == wanted
+
+
+ORIGINS: list[tuple[str, tuple[str, str, int | None] | None]] = [
+    ("http://localhost:6274", ("http", "localhost", 6274)),
+    ("https://evil.test", ("https", "evil.test", None)),
+    ("HTTPS://Evil.TEST:443", ("https", "evil.test", None)),
+    ("http://a:80", ("http", "a", None)),
+    ("http://a:443", ("http", "a", 443)),
+    ("http://[::1]:8000", ("http", "[::1]", 8000)),
+    ("http://localhost.evil.test", ("http", "localhost.evil.test", None)),
+    ("chrome-extension://abcdef", ("chrome-extension", "abcdef", None)),
+    *[
+        (bad, None)
+        for bad in (
+            "null",
+            "",
+            "localhost",
+            "http:",
+            "http://",
+            "://a",
+            "1http://a",
+            "http://a/",
+            "http://a/b",
+            "http://a?b",
+            "http://a#b",
+            "http://u@a",
+            "http://a http://b",
+            "http://a, http://b",
+            "http://a:0",
+            " http://a",
+            "http://a\n",
+            "http//a",
+            "*",
+            "file://",
+        )
+    ],
+]
+
+
+@pytest.mark.parametrize(("value", "wanted"), ORIGINS)
+def test_parse_origin(value: str, wanted: tuple[str, str, int | None] | None) -> None:
+    assert parse_origin(value) == wanted
+
+
+@given(st.text(st.characters(codec=None)) | st.text(alphabet="http:/[]::1.a@%"))
+def test_hosts_and_origins_never_raise(text: str) -> None:
+    host, origin = parse_host(text), parse_origin(f"http://{text}")
+    assert (origin is None) == (host is None)
+    if host is not None:
+        name, port = host
+        assert parse_host(name if port is None else f"{name}:{port}") == host
+
+
+@pytest.mark.parametrize(
+    ("target", "wanted"),
+    [
+        ("/mcp", ("/mcp", {})),
+        ("/mcp?", ("/mcp", {})),
+        ("/", ("/", {})),
+        ("", ("", {})),
+        ("*", ("*", {})),
+        ("/messages/?session_id=a1&x=", ("/messages/", {"session_id": "a1", "x": ""})),
+        ("/m?a=1&a=2&b", ("/m", {"a": "1", "b": ""})),
+        ("/m?a=b?c=d&e=f=g", ("/m", {"a": "b?c=d", "e": "f=g"})),
+        ("/%6Dcp/%C3%A4?k%20=v+w%2B", ("/mcp/ä", {"k ": "v w+"})),
+        ("/%ff%zz%?a=%ff%", ("/\ufffd%zz%", {"a": "\ufffd%"})),
+        ("/m#f?a=1", ("/m", {})),
+        ("/m?a=1#b=2", ("/m", {"a": "1"})),
+        ("http://host:80/mcp?a=1", ("/mcp", {"a": "1"})),
+        ("http://host", ("/", {})),
+        ("http://[bad?a=1", ("/", {"a": "1"})),
+        ("//host/x", ("//host/x", {})),
+        ("/a://b", ("/a://b", {})),
+        ("/m?a;b=1", ("/m", {"a;b": "1"})),
+    ],
+)
+def test_split_target(target: str, wanted: tuple[str, dict[str, str]]) -> None:
+    assert split_target(target) == wanted
+
+
+@given(st.text(st.characters(codec=None)) | st.text(alphabet="/?&=%a0:[]#;"))
+def test_split_target_never_raises(target: str) -> None:
+    split_target(target)
