@@ -48,7 +48,7 @@ def decode(data: bytes | bytearray | memoryview, *, max_depth: int = MAX_DEPTH) 
         raise TooDeep(f"nested deeper than {max_depth} levels")
     try:
         return _decode(data)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:  # older releases of msgspec raise the latter
         raise JsonError(_explain(data, str(error))) from None
     except RecursionError:
         raise TooDeep("nested deeper than this reader can follow") from None
@@ -82,7 +82,7 @@ _ESCAPES = re.compile(
     rb"|\\.",
     re.DOTALL,
 )
-_NUMBERS = re.compile(rb'"(?:[^"\\]+|\\.)*+"|(?P<number>-?[0-9][0-9.eE+-]*)', re.DOTALL)
+_NUMBERS = re.compile(rb'"(?:[^"\\]+|\\.)*+"|(?P<number>-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)', re.DOTALL)
 #: Longer integers, sign included, are refused by msgspec or by the interpreter (``sys.set_int_max_str_digits``).
 _MAX_DIGITS: Final = 4300
 
@@ -111,10 +111,7 @@ def _out_of_range(number: bytes | None) -> bool:
         return False
     if number.removeprefix(b"-").isdigit():
         return len(number) > _MAX_DIGITS
-    try:
-        return isinf(float(number))
-    except ValueError:
-        return False
+    return isinf(float(number))
 
 
 def _plain(value: object) -> JSON:

@@ -39,6 +39,8 @@ REFUSED: dict[str, tuple[bytes, str]] = {
     "number out of range": (b'{"1e999":[1, -1e400]}', "number out of range (byte 13)"),
     "too many digits": (b"[12," + b"1" * 4301 + b"]", "number out of range (byte 4)"),
     "too many digits with the sign": (b"[-" + b"1" * 4300 + b"]", "number out of range (byte 1)"),
+    "the longest and one too many": (b"[" + b"1" * 4300 + b",1e400]", "number out of range (byte 4302)"),
+    "out of range and malformed": (b"1e400.5e", "number out of range (byte 0)"),
     "lone high half": (rb'["\ud83d"]', "escape of half a surrogate pair (byte 2)"),
     "lone high half before a letter": (rb'"\\\ud800\u0041"', "escape of half a surrogate pair (byte 3)"),
     "lone low half": (rb'"\ud83c\udf78\uDC00"', "escape of half a surrogate pair (byte 13)"),

@@ -132,6 +132,17 @@ def test_an_endless_line_takes_no_memory(chunk: bytes) -> None:
     assert list(decoder.lines()) == [Overlong(20_100 * len(chunk) + 1), b"ok"]
 
 
+def test_what_was_kept_of_a_line_goes_once_it_is_over_the_limit() -> None:
+    decoder = LineDecoder(100_000)
+    tracemalloc.start()
+    decoder.receive_data(b"x" * 100_000)
+    kept, _ = tracemalloc.get_traced_memory()
+    decoder.receive_data(b"xx")
+    left, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert left < 10_000 < 100_000 <= kept
+
+
 def test_encode_line() -> None:
     assert encode_line('{"a":"\u2028"}'.encode()) == '{"a":"\u2028"}\n'.encode()
 
