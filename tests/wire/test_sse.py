@@ -239,13 +239,13 @@ def test_an_endless_stream_takes_no_memory(chunk: bytes) -> None:
     assert peak < 30_000
 
 
-@pytest.mark.parametrize("over", [b"x" * 100_000, b"\ndata: " + b"x" * 100_000, b"\n" + b"x" * 100_001 + b"\n"])
+@pytest.mark.parametrize("over", [b"x" * 10_000, b"x" * 10_000 + b"\n", b"\ndata: " + b"x" * 10_000 + b"\n"])
 def test_what_was_kept_of_an_event_goes_once_it_is_over_the_limit(over: bytes) -> None:
     decoder = EventDecoder(100_000)
     tracemalloc.start()
     decoder.receive_data(b"data: " + b"x" * 90_000)
     kept, _ = tracemalloc.get_traced_memory()
-    decoder.receive_data(over + b"\n")
+    decoder.receive_data(over)
     left, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert left < 10_000 < 90_000 <= kept
