@@ -1,0 +1,237 @@
+"""What the revisions without a handshake share: each message says everything about itself in its ``_meta``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from ..asking import ELICIT
+from ..call import Call, ClientInfo, Decoded, DecodeFailure
+from ..changes import Change
+from ..dispatcher import LISTEN_FILTER, LISTEN_URIS, Described, Listening
+from ..operation import Operation
+from ..outcome import Failure, FailureKind, InputRequest, NeedsInput, Rejected
+from ..registry import Registry
+from ..specs import CacheHint, ToolSpec
+from ..types import JSON, LOG_LEVELS
+from ..wire.headers import Headers, decode_value
+from ..wire.json import encode
+from ..wire.jsonrpc import Envelope, encode_notification
+from .base import CHANGE_METHODS, Adapter, client_info
+from .params import TARGET
+from .preamble import META_VERSION, VERSION_HEADER, Preamble
+
+META = "io.modelcontextprotocol/"
+CLIENT_INFO, CLIENT_CAPABILITIES, LOG_LEVEL = META + "clientInfo", META + "clientCapabilities", META + "logLevel"
+SERVER_INFO, SUBSCRIPTION_ID = META + "serverInfo", META + "subscriptionId"
+
+METHOD_HEADER, NAME_HEADER, PARAM_HEADER = "mcp-method", "mcp-name", "mcp-param-"
+
+#: The operations whose target is mirrored in a header (basic/transports/streamable-http, "Standard Request Headers").
+_NAMED = frozenset({Operation.CALL_TOOL, Operation.READ_RESOURCE, Operation.GET_PROMPT})
+_SPLICE = "\x00"
+
+
+class EnvelopeAdapter(Adapter):
+    """A revision whose requests carry their revision, client and capabilities themselves."""
+
+    disconnect_cancels: ClassVar[bool] = True
+    null_error_id: ClassVar[bool] = False
+
+    # Inbound
+
+    def check_http(self, preamble: Preamble, registry: Registry) -> None:
+        """The headers mirror the body (basic/transports/streamable-http, "Server Validation").
+
+        Notifications are let through: no header is defined for them.
+        """
+        body = preamble.body
+        if not isinstance(body, dict) or "id" not in body or preamble.method is None:
+            return
+        headers = preamble.headers
+        _check_version(headers, preamble.meta_version)
+        _check_equal(headers, METHOD_HEADER, preamble.method)
+        operation = self.methods.get(preamble.method)
+        params = body.get("params")
+        if operation not in _NAMED or not isinstance(params, dict):
+            return
+        target = params.get(TARGET[operation])
+        if isinstance(target, str):
+            _check_encoded(headers, NAME_HEADER, target)
+        spec = registry.tools.get(target) if operation is Operation.CALL_TOOL and isinstance(target, str) else None
+        if spec is not None:
+            _check_params(headers, spec, params.get("arguments"))
+
+    def decode_reply(self, envelope: Envelope) -> Decoded | None:
+        """A client must not send responses here (basic/transports/streamable-http, "Sending Messages")."""
+        return DecodeFailure(None, Failure(FailureKind.MALFORMED, "this protocol revision has no responses from clients"))
+
+    def check_message(self, operation: Operation, envelope: Envelope) -> Failure | None:
+        """Every request names its revision and its client's capabilities (basic, "Per-request protocol fields")."""
+        meta = envelope.params.get("_meta")
+        fault = "params._meta must be an object" if not isinstance(meta, dict) else _fault_of_meta(meta)
+        fault = fault or _fault_of_answers(envelope.params)
+        return Failure(FailureKind.INVALID_PARAMS, fault) if fault else super().check_message(operation, envelope)
+
+    def build_call(self, operation: Operation, envelope: Envelope, client: ClientInfo, log_level: str | None) -> Call:
+        """The call, with what the message says of its client."""
+        # A notification is not refused for its `_meta`; what is not sound in it counts as not there.
+        stated = envelope.params.get("_meta")
+        meta = stated if isinstance(stated, dict) and _fault_of_meta(stated) is None else {}
+        call = super().build_call(operation, envelope, self.client_info_for(meta), meta.get(LOG_LEVEL))
+        if operation in _NAMED:
+            call.answers = envelope.params.get("inputResponses") or {}
+            call.request_state = envelope.params.get("requestState")
+        return call
+
+    def client_info_for(self, meta: Mapping[str, JSON]) -> ClientInfo:
+        """Who the client of a message says it is. What it does not declare it does not have."""
+        return client_info(meta.get(CLIENT_INFO), meta.get(CLIENT_CAPABILITIES))
+
+    # Outbound
+
+    def finished(self, body: dict[str, JSON], registry: Registry, hint: CacheHint | None = None) -> dict[str, JSON]:
+        """Results say their type and their server, and how long they may be kept (server/utilities/caching)."""
+        body.setdefault("resultType", "complete")
+        body["_meta"] = {**body.get("_meta", {}), SERVER_INFO: self.server_info(registry)}
+        if hint is not None:
+            body["ttlMs"], body["cacheScope"] = hint.ttl_ms, hint.scope
+        return body
+
+    def encode_input_required(self, call: Call, registry: Registry, needs: NeedsInput) -> dict[str, JSON]:
+        """The questions are the result (basic/patterns/mrtr, "InputRequiredResult")."""
+        if needs.in_arguments:
+            return super().encode_input_required(call, registry, needs)
+        requests = {key: self._question(request) for key, request in needs.requests.items()}
+        body: dict[str, JSON] = {"resultType": "input_required", "inputRequests": requests}
+        if needs.request_state is not None:
+            body["requestState"] = needs.request_state
+        return self.finished(body, registry)
+
+    def _question(self, request: InputRequest) -> InputRequest:
+        params = request.get("params", {})
+        if request["method"] != ELICIT or "elicitationId" not in params:
+            return request
+        return {**request, "params": {name: value for name, value in params.items() if name != "elicitationId"}}
+
+    def change_frame(self, change: Change) -> tuple[bytes, bytes | None]:
+        """Every announcement names its subscription (basic/patterns/subscriptions, "Receiving Notifications")."""
+        params: dict[str, JSON] = {"_meta": {SUBSCRIPTION_ID: _SPLICE}}
+        if change.uri is not None:
+            params["uri"] = change.uri
+        whole = encode_notification(CHANGE_METHODS[change.kind], params)
+        # A lone control character never stands for itself in JSON text, and `_meta` comes before the URI.
+        head, tail = whole.split(encode(_SPLICE), 1)
+        return head, tail
+
+    def encode_acknowledgement(self, call: Call, listening: Listening) -> bytes:
+        """The first message of a subscription: what of the filter is honoured."""
+        honoured: dict[str, JSON] = {member: True for member, kind in LISTEN_FILTER.items() if kind in listening.kinds}
+        if listening.uris:
+            honoured[LISTEN_URIS] = list(listening.uris)
+        params = {"_meta": {SUBSCRIPTION_ID: call.id}, "notifications": honoured}
+        return encode_notification("notifications/subscriptions/acknowledged", params)
+
+    def _described(self, call: Call, registry: Registry, described: Described) -> dict[str, JSON]:
+        body: dict[str, JSON] = {
+            "supportedVersions": list(described.supported),
+            "capabilities": self.capabilities(registry),
+        }
+        if registry.instructions is not None:
+            body["instructions"] = registry.instructions
+        return self.finished(body, registry, registry.list_cache)
+
+    def _listening_ended(self, call: Call, registry: Registry, listening: Listening) -> dict[str, JSON]:
+        return self.finished({"_meta": {SUBSCRIPTION_ID: call.id}}, registry)
+
+
+def _fault_of_meta(meta: Mapping[str, JSON]) -> str | None:
+    if not isinstance(meta.get(META_VERSION), str):
+        return f"params._meta[{META_VERSION!r}] must be a string"
+    if not isinstance(meta.get(CLIENT_CAPABILITIES), dict):
+        return f"params._meta[{CLIENT_CAPABILITIES!r}] must be an object"
+    if not isinstance(meta.get(CLIENT_INFO), dict | None):
+        return f"params._meta[{CLIENT_INFO!r}] must be an object"
+    if meta.get(LOG_LEVEL) is not None and meta[LOG_LEVEL] not in LOG_LEVELS:
+        return f"params._meta[{LOG_LEVEL!r}] must be one of {', '.join(LOG_LEVELS)}"
+    return None
+
+
+def _fault_of_answers(params: Mapping[str, JSON]) -> str | None:
+    answers = params.get("inputResponses")
+    if answers is None:
+        return None
+    if not isinstance(answers, dict):
+        return "params.inputResponses must be an object"
+    wrong = next((key for key, value in answers.items() if not isinstance(value, dict)), None)
+    return None if wrong is None else f"params.inputResponses[{wrong[:100]!r}] must be an object"
+
+
+def _mismatch(text: str) -> Rejected:
+    return Rejected(Failure(FailureKind.HEADER_MISMATCH, text))
+
+
+def _header(headers: Headers, name: str) -> str:
+    value = headers.get(name)
+    if value is None:
+        raise _mismatch(f"the header {_spelled(name)} is missing")
+    return value
+
+
+def _check_version(headers: Headers, stated: Any) -> None:
+    value = _header(headers, VERSION_HEADER)
+    if isinstance(stated, str) and value.strip() != stated:
+        raise _mismatch(f"the header {_spelled(VERSION_HEADER)} does not match params._meta[{META_VERSION!r}]")
+
+
+def _check_equal(headers: Headers, name: str, wanted: str) -> None:
+    if _header(headers, name).strip() != wanted:
+        raise _mismatch(f"the header {_spelled(name)} does not match the body")
+
+
+def _check_encoded(headers: Headers, name: str, wanted: str) -> None:
+    value = decode_value(_header(headers, name))
+    if value is None:
+        raise _mismatch(f"the header {_spelled(name)} is malformed")
+    if value != wanted:
+        raise _mismatch(f"the header {_spelled(name)} does not match the body")
+
+
+def _check_params(headers: Headers, spec: ToolSpec, arguments: JSON) -> None:
+    for plan in spec.headers:
+        name = PARAM_HEADER + plan.name.lower()
+        wanted = _at(arguments, plan.path)
+        if wanted is None:
+            if name in headers:
+                raise _mismatch(f"the header {_spelled(name)} is set, but the argument it mirrors is not")
+            continue
+        value = decode_value(_header(headers, name))
+        if value is None:
+            raise _mismatch(f"the header {_spelled(name)} is malformed")
+        if not _mirrors(value, wanted):
+            raise _mismatch(f"the header {_spelled(name)} does not match the argument it mirrors")
+
+
+def _at(arguments: JSON, path: tuple[str, ...]) -> JSON:
+    value = arguments
+    for step in path:
+        value = value.get(step) if isinstance(value, dict) else None
+    return value
+
+
+def _mirrors(text: str, value: JSON) -> bool:
+    if isinstance(value, bool):
+        return text == ("true" if value else "false")
+    if isinstance(value, str):
+        return text == value
+    if not isinstance(value, int | float):
+        return False
+    # "Servers SHOULD compare the header value and the body value numerically" ("Server Validation").
+    try:
+        return text == str(value) or (len(text) < 64 and float(text) == value)
+    except ValueError:
+        return False
+
+
+def _spelled(name: str) -> str:
+    return "MCP-Protocol-Version" if name == VERSION_HEADER else name.title()

@@ -1,0 +1,98 @@
+"""What the revisions with a handshake share: ``initialize``, sessions, requests in both directions, plain results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from ..asking import ELICIT
+from ..call import Call, ClientInfo
+from ..dispatcher import Described
+from ..operation import Operation
+from ..outcome import Failure, FailureKind, InputRequest
+from ..registry import Registry
+from ..types import JSON, RequestId
+from ..wire.jsonrpc import Envelope, encode_request
+from .base import Adapter, FailureCode, client_info
+
+HANDSHAKE_METHODS: Mapping[str, Operation] = {
+    "initialize": Operation.DESCRIBE,
+    "notifications/initialized": Operation.HANDSHAKE_COMPLETE,
+    "notifications/cancelled": Operation.CANCEL,
+    "ping": Operation.PING,
+    "tools/list": Operation.LIST_TOOLS,
+    "tools/call": Operation.CALL_TOOL,
+    "resources/list": Operation.LIST_RESOURCES,
+    "resources/templates/list": Operation.LIST_RESOURCE_TEMPLATES,
+    "resources/read": Operation.READ_RESOURCE,
+    "resources/subscribe": Operation.SUBSCRIBE,
+    "resources/unsubscribe": Operation.UNSUBSCRIBE,
+    "prompts/list": Operation.LIST_PROMPTS,
+    "prompts/get": Operation.GET_PROMPT,
+    "completion/complete": Operation.COMPLETE,
+    "logging/setLevel": Operation.SET_LOG_LEVEL,
+}
+
+HANDSHAKE_FAILURES: Mapping[FailureKind, FailureCode] = {
+    FailureKind.PARSE: (-32700, 400),
+    FailureKind.MALFORMED: (-32600, 400),
+    FailureKind.UNKNOWN_METHOD: (-32601, 200),
+    FailureKind.UNKNOWN_TARGET: (-32602, 200),
+    FailureKind.RESOURCE_NOT_FOUND: (-32002, 200),
+    FailureKind.INVALID_PARAMS: (-32602, 200),
+    FailureKind.INVALID_ARGUMENTS: (-32602, 200),
+    FailureKind.HEADER_MISMATCH: (-32600, 400),
+    FailureKind.UNSUPPORTED_VERSION: (-32600, 400),
+    FailureKind.MISSING_CAPABILITY: (-32600, 200),
+    FailureKind.HANDSHAKE_MISSING: (-32600, 400),
+    FailureKind.INVALID_STATE: (-32602, 200),
+    FailureKind.SESSION_MISSING: (-32600, 400),
+    FailureKind.SESSION_NOT_FOUND: (-32600, 404),
+    FailureKind.FORBIDDEN: (-32600, 403),
+    FailureKind.MISDIRECTED: (-32600, 421),
+    FailureKind.METHOD_NOT_ALLOWED: (-32600, 405),
+    FailureKind.NOT_ACCEPTABLE: (-32600, 406),
+    FailureKind.UNSUPPORTED_MEDIA: (-32600, 415),
+    FailureKind.TOO_LARGE: (-32600, 413),
+    FailureKind.HEADERS_TOO_LARGE: (-32600, 431),
+    FailureKind.TOO_MANY: (-32600, 429),
+    FailureKind.TIMED_OUT: (-32603, 200),
+    FailureKind.UNAVAILABLE: (-32603, 503),
+    FailureKind.INTERNAL: (-32603, 200),
+}
+
+
+class HandshakeAdapter(Adapter):
+    """A revision that starts with ``initialize``."""
+
+    has_handshake: ClassVar[bool] = True
+    resumes_streams: ClassVar[bool] = True
+    methods: ClassVar[Mapping[str, Operation]] = HANDSHAKE_METHODS
+    failures: ClassVar[Mapping[FailureKind, FailureCode]] = HANDSHAKE_FAILURES
+
+    def check_message(self, operation: Operation, envelope: Envelope) -> Failure | None:
+        """The common checks, and those of the handshake's own params (basic/lifecycle, "Initialization")."""
+        if operation is Operation.DESCRIBE and not isinstance(envelope.params.get("protocolVersion"), str):
+            return Failure(FailureKind.INVALID_PARAMS, "params.protocolVersion must be a string")
+        return super().check_message(operation, envelope)
+
+    def client_info_for(self, params: Mapping[str, JSON]) -> ClientInfo:
+        """Who the client of a handshake says it is. Members that nobody knows are kept."""
+        return client_info(params.get("clientInfo"), params.get("capabilities"))
+
+    def _described(self, call: Call, registry: Registry, described: Described) -> dict[str, JSON]:
+        body: dict[str, JSON] = {
+            "protocolVersion": self.version,
+            "capabilities": self.capabilities(registry),
+            "serverInfo": self.server_info(registry),
+        }
+        if registry.instructions is not None:
+            body["instructions"] = registry.instructions
+        return self.finished(body, registry)
+
+    def encode_question(self, id: RequestId, request: InputRequest) -> bytes:
+        """A question to push. URL mode needs an ``elicitationId`` here (client/elicitation, "URL Mode")."""
+        params = dict(request.get("params", {}))
+        if request["method"] == ELICIT and "url" in params:
+            params.setdefault("elicitationId", str(id))
+        return encode_request(id, request["method"], params)

@@ -1,0 +1,397 @@
+"""What an adapter is: everything that one revision does its own way, behind one neutral surface.
+
+An adapter holds no state of a request and is shared by all of them. Whoever is above it branches on its flags and never
+on its version. What revisions have in common is here; what a family of them shares is in `_handshake` and `_envelope`;
+what one revision has for itself is in its own file, so that deleting the file deletes the revision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
+
+from ..call import Call, ClientInfo, Decoded, DecodeFailure, Reply
+from ..changes import Change, ChangeKind
+from ..dispatcher import Described, Empty, Listening, ListPage
+from ..in_arguments import question_result, with_answer_arguments
+from ..operation import Operation
+from ..outcome import Failure, FailureKind, InputRequest, NeedsInput, Outcome, Rejected
+from ..registry import Registry
+from ..schema import is_object_schema
+from ..specs import CacheHint, PromptSpec, ResourceSpec, Spec, ToolSpec
+from ..types import (
+    JSON,
+    UNSET,
+    CallToolResult,
+    Completion,
+    GetPromptResult,
+    ReadResourceResult,
+    RequestId,
+    to_wire,
+)
+from ..wire.json import encode
+from ..wire.jsonrpc import Envelope, classify, encode_error, encode_notification, encode_request, encode_result
+from ..wire.jsonrpc import Shape as MessageShape
+from .params import TARGET, fault_of_params
+from .preamble import Preamble
+from .projection import Shape, pick, project_annotated, project_content, project_contents, project_message
+
+FailureCode = tuple[int, int]
+"""A JSON-RPC error code, and the HTTP status that goes with it."""
+
+#: The methods of what a server announces; every revision that announces a kind uses the same name for it.
+CHANGE_METHODS = {
+    ChangeKind.TOOLS: "notifications/tools/list_changed",
+    ChangeKind.PROMPTS: "notifications/prompts/list_changed",
+    ChangeKind.RESOURCES: "notifications/resources/list_changed",
+    ChangeKind.RESOURCE_UPDATED: "notifications/resources/updated",
+}
+
+_LISTS: Mapping[Operation, tuple[str, str]] = {
+    Operation.LIST_TOOLS: ("tools", "describe_tool"),
+    Operation.LIST_RESOURCES: ("resources", "describe_resource"),
+    Operation.LIST_RESOURCE_TEMPLATES: ("resourceTemplates", "describe_resource"),
+    Operation.LIST_PROMPTS: ("prompts", "describe_prompt"),
+}
+
+
+class Adapter:
+    """One revision. Subclasses set the tables and flags to the truth and override what differs."""
+
+    version: ClassVar[str]
+
+    # The three ways to ask. `can_ask`: the question is the result, and the client calls again with the answers.
+    # `can_push_ask`: it is pushed on the call's stream. `asks_in_arguments`: it rides in the tool call itself.
+    can_ask: ClassVar[bool] = False
+    can_push_ask: ClassVar[bool] = False
+    asks_in_arguments: ClassVar[bool] = False
+    #: A connection starts with ``initialize``, which is also what opens an HTTP session.
+    has_handshake: ClassVar[bool] = False
+    #: One body or line may hold an array of messages.
+    allows_batch: ClassVar[bool] = False
+    #: A message that states no revision at all is written in this one.
+    is_implied: ClassVar[bool] = False
+    #: A client that goes away gives its call up.
+    disconnect_cancels: ClassVar[bool] = False
+    #: HTTP streams carry event ids and can be resumed by them.
+    resumes_streams: ClassVar[bool] = False
+    #: A resumable stream starts with an event that has an id and no data.
+    primes_streams: ClassVar[bool] = False
+    #: An error that answers no request in particular carries ``"id": null``; otherwise it carries none.
+    null_error_id: ClassVar[bool] = True
+    #: The kinds of elicitation that the revision defines.
+    elicitation_modes: ClassVar[frozenset[str]] = frozenset({"form", "url"})
+
+    methods: ClassVar[Mapping[str, Operation]]
+    failures: ClassVar[Mapping[FailureKind, FailureCode]]
+    shape: ClassVar[Shape]
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}>"
+
+    @property
+    def carries_state(self) -> bool:
+        """Whether what a handler leaves goes out with the question and comes back with the answer."""
+        return self.can_ask or self.asks_in_arguments
+
+    def method_for(self, operation: Operation) -> str | None:
+        """The method's name for `operation`, or ``None`` where the revision has none."""
+        return next((method for method, known in self.methods.items() if known is operation), None)
+
+    def offers(self, spec: Spec) -> bool:
+        """Whether `spec` exists for clients of this revision. `spec.since` is the oldest that is offered it."""
+        if spec.since is not None and self.version < spec.since:
+            return False
+        return not isinstance(spec, ToolSpec) or self.input_schema(spec) is not None
+
+    # Inbound
+
+    def check_http(self, preamble: Preamble, registry: Registry) -> None:
+        """Enforce the headers that the revision requires of a POST. Raises `Rejected`."""
+
+    def decode(self, preamble: Preamble, *, client: ClientInfo | None = None, log_level: str | None = None) -> list[Decoded]:
+        """The calls, replies and failures in a message.
+
+        `client` and `log_level` are what the connection or session remembers; a revision without a handshake reads them
+        from the message instead. A notification that nobody knows decodes to nothing. Raises `Rejected` for a body that
+        is refused as a whole.
+        """
+        body = preamble.body
+        client = client or ClientInfo()
+        if not isinstance(body, list):
+            decoded = self.decode_message(body, client, log_level)
+            return [] if decoded is None else [decoded]
+        if not self.allows_batch:
+            raise Rejected(Failure(FailureKind.MALFORMED, "this protocol revision has no batches; send one message at a time"))
+        if not body:
+            raise Rejected(Failure(FailureKind.MALFORMED, "a batch must hold at least one message"))
+        return self._decode_batch(body, client, log_level)
+
+    def _decode_batch(self, body: Sequence[JSON], client: ClientInfo, log_level: str | None) -> list[Decoded]:
+        made = [self.decode_message(message, client, log_level) for message in body]
+        return [self._fit_for_batch(decoded) for decoded in made if decoded is not None]
+
+    def _fit_for_batch(self, decoded: Decoded) -> Decoded:
+        # "The initialize request MUST NOT be part of a JSON-RPC batch" (basic/lifecycle, "Initialization").
+        if isinstance(decoded, Call) and decoded.operation is Operation.DESCRIBE:
+            return DecodeFailure(decoded.id, Failure(FailureKind.MALFORMED, "initialize must not be part of a batch"))
+        return decoded
+
+    def decode_message(self, message: JSON, client: ClientInfo, log_level: str | None) -> Decoded | None:
+        """What one message is, or ``None`` for a notification to ignore."""
+        envelope = classify(message)
+        if envelope.shape is MessageShape.INVALID:
+            kind = FailureKind.INVALID_PARAMS if envelope.fault_is_params else FailureKind.MALFORMED
+            return DecodeFailure(envelope.id, Failure(kind, envelope.fault or "not a message"), envelope.replies)
+        if envelope.shape is MessageShape.RESPONSE:
+            return self.decode_reply(envelope)
+        is_request = envelope.shape is MessageShape.REQUEST
+        operation = self.methods.get(envelope.method or "")
+        if operation is None or (operation in _NOTIFICATIONS) is is_request:
+            failure = Failure(FailureKind.UNKNOWN_METHOD, f"unknown method: {_clipped(envelope.method)}")
+            return DecodeFailure(envelope.id, failure) if is_request else None
+        fault = self.check_message(operation, envelope) if is_request else None
+        if fault is not None:
+            return DecodeFailure(envelope.id, fault)
+        return self.build_call(operation, envelope, client, log_level)
+
+    def decode_reply(self, envelope: Envelope) -> Decoded | None:
+        """A client's response, on the revisions that send requests to clients. One to no request is ignored."""
+        return None if envelope.id is None else Reply(envelope.id, envelope.result, envelope.error)
+
+    def check_message(self, operation: Operation, envelope: Envelope) -> Failure | None:
+        """What is wrong with a request's params, or ``None``."""
+        fault = fault_of_params(operation, envelope.params)
+        return None if fault is None else Failure(FailureKind.INVALID_PARAMS, fault)
+
+    def build_call(self, operation: Operation, envelope: Envelope, client: ClientInfo, log_level: str | None) -> Call:
+        """The call of a checked message."""
+        params = envelope.params
+        meta = params.get("_meta")
+        token = meta.get("progressToken") if isinstance(meta, dict) else None
+        target = TARGET.get(operation)
+        return Call(
+            operation=operation,
+            id=envelope.id,
+            target=params[target] if target else None,
+            arguments=params.get("arguments") or {},
+            params=params,
+            client=client,
+            adapter=self,
+            progress_token=token if isinstance(token, str | int) and not isinstance(token, bool) else None,
+            log_level=log_level,
+        )
+
+    # Outbound: one response
+
+    def encode(self, call: Call, registry: Registry, outcome: Outcome) -> bytes:
+        """The response to `call`: the same bytes whether they travel as a JSON body, an event or a line."""
+        assert call.id is not None
+        if isinstance(outcome, Failure):
+            return self.encode_failure(call.id, outcome)
+        if isinstance(outcome, NeedsInput):
+            return encode_result(call.id, encode(self.encode_input_required(call, registry, outcome)))
+        if isinstance(outcome.result, ListPage):
+            return encode_result(call.id, self._cached_page(call, registry, outcome.result))
+        return encode_result(call.id, encode(self.encode_value(call, registry, outcome.result)))
+
+    def encode_value(self, call: Call, registry: Registry, result: Any) -> dict[str, JSON]:
+        """The result object for what a call produced."""
+        return _ENCODERS[type(result)](self, call, registry, result)
+
+    def encode_input_required(self, call: Call, registry: Registry, needs: NeedsInput) -> dict[str, JSON]:
+        """The result object that asks for input."""
+        return self.encode_value(call, registry, question_result(call, needs))
+
+    def encode_failure(self, id: RequestId | None, failure: Failure) -> bytes:
+        """The error response for `failure`."""
+        code, _ = self.failures[failure.kind]
+        data = UNSET if failure.data is None else failure.data
+        return encode_error(id, code, failure.message, data, null_id=self.null_error_id)
+
+    def http_status(self, failure: Failure) -> int:
+        """The HTTP status for `failure`, where it is the whole response."""
+        return self.failures[failure.kind][1]
+
+    def finished(self, body: dict[str, JSON], registry: Registry, hint: CacheHint | None = None) -> dict[str, JSON]:
+        """`body` with what the revision adds to every result. `hint` is set for results that may be cached."""
+        return body
+
+    def _cached_page(self, call: Call, registry: Registry, page: ListPage) -> bytes:
+        def render() -> bytes:
+            return encode(self._list_page(call, registry, page))
+
+        rendered: bytes = registry.rendered((self.version, call.operation, call.params.get("cursor")), render)
+        return rendered
+
+    def _list_page(self, call: Call, registry: Registry, page: ListPage) -> dict[str, JSON]:
+        member, describe = _LISTS[call.operation]
+        project: Callable[[Any, Registry], Any] = getattr(self, describe)
+        body: dict[str, JSON] = {member: [project(spec, registry) for spec in page.specs]}
+        if page.next_cursor is not None:
+            body["nextCursor"] = page.next_cursor
+        return self.finished(body, registry, registry.list_cache)
+
+    def _described(self, call: Call, registry: Registry, described: Described) -> dict[str, JSON]:
+        raise NotImplementedError
+
+    def _empty(self, call: Call, registry: Registry, empty: Empty) -> dict[str, JSON]:
+        return self.finished({}, registry)
+
+    def _listening_ended(self, call: Call, registry: Registry, listening: Listening) -> dict[str, JSON]:
+        return self.finished({}, registry)
+
+    def _tool_result(self, call: Call, registry: Registry, result: CallToolResult) -> dict[str, JSON]:
+        body: dict[str, JSON] = {"content": [project_content(self.shape, block) for block in result.content]}
+        structured = result.structured_content
+        if structured is not UNSET and self._holds_structured(structured):
+            body["structuredContent"] = structured
+        if result.is_error:
+            body["isError"] = True
+        if result.meta is not None:
+            body["_meta"] = dict(result.meta)
+        return self.finished(body, registry)
+
+    def _holds_structured(self, value: JSON) -> bool:
+        allowed = self.shape.structured_content
+        return allowed == "any" or (allowed == "object" and isinstance(value, dict))
+
+    def _resource_result(self, call: Call, registry: Registry, result: ReadResourceResult) -> dict[str, JSON]:
+        body: dict[str, JSON] = {"contents": [project_contents(self.shape, item) for item in result.contents]}
+        if result.meta is not None:
+            body["_meta"] = dict(result.meta)
+        found = registry.match_resource(call.params["uri"])
+        hint = found[0].cache if found is not None else None
+        return self.finished(body, registry, hint or CacheHint())
+
+    def _prompt_result(self, call: Call, registry: Registry, result: GetPromptResult) -> dict[str, JSON]:
+        body: dict[str, JSON] = {"messages": [project_message(self.shape, message) for message in result.messages]}
+        if result.description is not None:
+            body["description"] = result.description
+        if result.meta is not None:
+            body["_meta"] = dict(result.meta)
+        return self.finished(body, registry)
+
+    def _completion(self, call: Call, registry: Registry, completion: Completion) -> dict[str, JSON]:
+        return self.finished({"completion": {**to_wire(completion), "values": list(completion.values)}}, registry)
+
+    # Outbound: what goes with a call, and what does not
+
+    def encode_progress(self, call: Call, done: float, total: float | None, message: str | None) -> bytes:
+        """A progress notification for `call`."""
+        given = {"progressToken": call.progress_token, "progress": done, "total": total, "message": message}
+        params = {name: value for name, value in given.items() if value is not None and name in self.shape.progress}
+        return encode_notification("notifications/progress", params)
+
+    def encode_log(self, level: str, data: JSON, logger: str | None) -> bytes:
+        """A log message."""
+        params = {"level": level, "data": data} if logger is None else {"level": level, "logger": logger, "data": data}
+        return encode_notification("notifications/message", params)
+
+    def encode_question(self, id: RequestId, request: InputRequest) -> bytes:
+        """A question to push, as a request with the server's own `id`."""
+        return encode_request(id, request["method"], request.get("params", {}))
+
+    def encode_withdrawal(self, id: RequestId, reason: str) -> bytes:
+        """The notification that a pushed question is no longer wanted."""
+        return encode_notification("notifications/cancelled", {"requestId": id, "reason": reason})
+
+    def change_frame(self, change: Change) -> tuple[bytes, bytes | None]:
+        """The announcement of `change`, encoded once for all streams.
+
+        Where the revision names the subscription in it, that is two halves: the subscription's id goes between them, as
+        JSON. Elsewhere the second half is ``None``.
+        """
+        params: dict[str, JSON] = {} if change.uri is None else {"uri": change.uri}
+        return encode_notification(CHANGE_METHODS[change.kind], params or None), None
+
+    # Projection
+
+    def input_schema(self, spec: ToolSpec) -> Mapping[str, JSON] | None:
+        """The input schema that clients of this revision see, or ``None`` where it cannot be expressed."""
+        return spec.simple_input_schema if self.shape.simplifies_schemas else spec.input_schema
+
+    def output_schema(self, spec: ToolSpec) -> Mapping[str, JSON] | None:
+        """The output schema that clients of this revision see, or ``None``."""
+        schema = spec.output_schema
+        if schema is None or self.shape.structured_content == "none":
+            return None
+        if not self.shape.simplifies_schemas:
+            return schema
+        return spec.simple_output_schema if is_object_schema(schema) else None
+
+    def describe_tool(self, spec: ToolSpec, registry: Registry) -> dict[str, JSON] | None:
+        """The tool as this revision lists it, or ``None`` to hide it."""
+        schema = self.input_schema(spec)
+        if schema is None:
+            return None
+        if registry.asks_in_arguments(spec) or (self.asks_in_arguments and spec.bound.takes_exchange):
+            schema = with_answer_arguments(schema)
+        wire = self._description(spec, inputSchema=schema, outputSchema=self.output_schema(spec))
+        if spec.annotations is not None:
+            wire["annotations"] = pick(to_wire(spec.annotations), self.shape.tool_annotations)
+        return pick(wire, self.shape.tool)
+
+    def describe_resource(self, spec: ResourceSpec, registry: Registry) -> dict[str, JSON] | None:
+        """The resource, or the template, as this revision lists it."""
+        where = "uri" if spec.template is None else "uriTemplate"
+        wire = self._description(spec, **{where: spec.uri}, mimeType=spec.mime_type, size=spec.size)
+        if spec.annotations is not None:
+            wire["annotations"] = to_wire(spec.annotations)
+        members = self.shape.resource if spec.template is None else self.shape.resource_template
+        return project_annotated(self.shape, wire, members)
+
+    def describe_prompt(self, spec: PromptSpec, registry: Registry) -> dict[str, JSON] | None:
+        """The prompt as this revision lists it."""
+        arguments = [pick(argument, self.shape.prompt_argument) for argument in spec.arguments]
+        return pick(self._description(spec, arguments=arguments or None), self.shape.prompt)
+
+    def _description(self, spec: Spec, **members: JSON) -> dict[str, JSON]:
+        icons = None if spec.icons is None else [to_wire(icon) for icon in spec.icons]
+        meta = None if spec.meta is None else dict(spec.meta)
+        given = {"name": spec.name, "title": spec.title, "description": spec.description, **members}
+        return {name: value for name, value in {**given, "icons": icons, "_meta": meta}.items() if value is not None}
+
+    def server_info(self, registry: Registry) -> dict[str, JSON]:
+        """Who the server is, as this revision can say it."""
+        return pick(to_wire(registry.info), self.shape.implementation)
+
+    def capabilities(self, registry: Registry) -> dict[str, JSON]:
+        """What the server can do, as this revision spells it.
+
+        The three lists are always offered, empty or not, since declarations may come and go while a client is there.
+        """
+        held: dict[str, JSON] = {
+            "logging": {},
+            "prompts": {"listChanged": True},
+            "resources": {"subscribe": True, "listChanged": True},
+            "tools": {"listChanged": True},
+        }
+        if self.shape.has_completions and registry.completions:
+            held["completions"] = {}
+        return held
+
+
+def client_info(stated: JSON, capabilities: JSON) -> ClientInfo:
+    """A client's own description of itself, as far as it is sound. Unknown capabilities are kept."""
+    info = stated if isinstance(stated, dict) else {}
+    name, version = (value if isinstance(value, str) else None for value in (info.get("name"), info.get("version")))
+    return ClientInfo(name, version, capabilities if isinstance(capabilities, dict) else {})
+
+
+def _clipped(text: str | None) -> str:
+    """Enough of a peer's own text to recognise it, and no more."""
+    return repr((text or "")[:100])
+
+
+_NOTIFICATIONS = frozenset({Operation.HANDSHAKE_COMPLETE, Operation.CANCEL})
+
+_ENCODERS: Mapping[type, Callable[[Any, Call, Registry, Any], dict[str, JSON]]] = {
+    Described: lambda adapter, call, registry, result: adapter._described(call, registry, result),
+    Empty: lambda adapter, call, registry, result: adapter._empty(call, registry, result),
+    Listening: lambda adapter, call, registry, result: adapter._listening_ended(call, registry, result),
+    CallToolResult: lambda adapter, call, registry, result: adapter._tool_result(call, registry, result),
+    ReadResourceResult: lambda adapter, call, registry, result: adapter._resource_result(call, registry, result),
+    GetPromptResult: lambda adapter, call, registry, result: adapter._prompt_result(call, registry, result),
+    Completion: lambda adapter, call, registry, result: adapter._completion(call, registry, result),
+}

@@ -1,0 +1,83 @@
+"""What can be known of a message before its revision is: the smallest parse that makes selection total.
+
+The envelope's shape depends on the revision (one allows batches, the others do not), so no typed decoding can happen
+before the revision is chosen. A preamble validates nothing beyond "is this JSON".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from ..types import JSON
+from ..wire.headers import Headers
+from ..wire.json import JsonError, decode
+
+#: The URL's query parameter by which an operator pins an endpoint to one revision.
+PIN = "mcp"
+VERSION_HEADER = "mcp-protocol-version"
+META_VERSION = "io.modelcontextprotocol/protocolVersion"
+
+_NO_HEADERS = Headers.of({})
+
+
+@attrs.frozen
+class Preamble:
+    """A message as it came in, and the places where it may state a revision.
+
+    `fault` says why the body is no JSON, or is ``None``. `pin`, `meta_version` and `header_version` are what the URL,
+    the body and the header state. A statement in the body that is no string is kept as it is, to be refused as such.
+    """
+
+    body: JSON
+    fault: JsonError | None
+    headers: Headers
+    pin: str | None
+    method: str | None
+    meta_version: Any
+    header_version: str | None
+
+    @classmethod
+    def of(
+        cls,
+        raw: bytes | bytearray,
+        headers: Mapping[str, str] | None = None,
+        query: Mapping[str, str] | None = None,
+        *,
+        max_depth: int = 128,
+    ) -> Preamble:
+        """The preamble of `raw`, the bytes of one HTTP body or one line. It never raises."""
+        try:
+            body, fault = decode(raw, max_depth=max_depth), None
+        except JsonError as error:
+            body, fault = None, error
+        return cls.of_message(body, headers, query, fault=fault)
+
+    @classmethod
+    def of_message(
+        cls,
+        body: JSON,
+        headers: Mapping[str, str] | None = None,
+        query: Mapping[str, str] | None = None,
+        *,
+        fault: JsonError | None = None,
+    ) -> Preamble:
+        """The preamble of a message that is parsed already."""
+        held = _NO_HEADERS if headers is None else Headers.of(headers)
+        method = meta_version = None
+        if isinstance(body, dict):
+            method = body.get("method")
+            params = body.get("params")
+            meta = params.get("_meta") if isinstance(params, dict) else None
+            meta_version = meta.get(META_VERSION) if isinstance(meta, dict) else None
+        return cls(
+            body=body,
+            fault=fault,
+            headers=held,
+            pin=query.get(PIN) if query else None,
+            method=method if isinstance(method, str) else None,
+            meta_version=meta_version,
+            header_version=held.get(VERSION_HEADER),
+        )

@@ -1,0 +1,91 @@
+"""Revision 2026-07-28: stateless. Every request describes itself, questions are results, one stream carries changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from ..operation import Operation
+from ..outcome import FailureKind
+from ._envelope import EnvelopeAdapter
+from .base import FailureCode
+from .projection import Shape
+
+
+class Adapter2026_07_28(EnvelopeAdapter):  # noqa: N801 - greppable against the specification
+    """The revision of 2026-07-28."""
+
+    version: ClassVar[str] = "2026-07-28"
+    can_ask: ClassVar[bool] = True
+
+    methods: ClassVar[Mapping[str, Operation]] = {
+        "server/discover": Operation.DESCRIBE,
+        "notifications/cancelled": Operation.CANCEL,
+        "tools/list": Operation.LIST_TOOLS,
+        "tools/call": Operation.CALL_TOOL,
+        "resources/list": Operation.LIST_RESOURCES,
+        "resources/templates/list": Operation.LIST_RESOURCE_TEMPLATES,
+        "resources/read": Operation.READ_RESOURCE,
+        "prompts/list": Operation.LIST_PROMPTS,
+        "prompts/get": Operation.GET_PROMPT,
+        "completion/complete": Operation.COMPLETE,
+        "subscriptions/listen": Operation.LISTEN,
+    }
+
+    # basic, "Error Codes", and the statuses of basic/transports/streamable-http.
+    failures: ClassVar[Mapping[FailureKind, FailureCode]] = {
+        FailureKind.PARSE: (-32700, 400),
+        FailureKind.MALFORMED: (-32600, 400),
+        FailureKind.UNKNOWN_METHOD: (-32601, 404),
+        FailureKind.UNKNOWN_TARGET: (-32602, 400),
+        FailureKind.RESOURCE_NOT_FOUND: (-32602, 400),
+        FailureKind.INVALID_PARAMS: (-32602, 400),
+        FailureKind.INVALID_ARGUMENTS: (-32602, 400),
+        FailureKind.HEADER_MISMATCH: (-32020, 400),
+        FailureKind.UNSUPPORTED_VERSION: (-32022, 400),
+        FailureKind.MISSING_CAPABILITY: (-32021, 400),
+        FailureKind.HANDSHAKE_MISSING: (-32600, 400),
+        FailureKind.INVALID_STATE: (-32602, 400),
+        FailureKind.SESSION_MISSING: (-32600, 400),
+        FailureKind.SESSION_NOT_FOUND: (-32600, 404),
+        FailureKind.FORBIDDEN: (-32600, 403),
+        FailureKind.MISDIRECTED: (-32600, 421),
+        FailureKind.METHOD_NOT_ALLOWED: (-32600, 405),
+        FailureKind.NOT_ACCEPTABLE: (-32600, 406),
+        FailureKind.UNSUPPORTED_MEDIA: (-32600, 415),
+        FailureKind.TOO_LARGE: (-32600, 413),
+        FailureKind.HEADERS_TOO_LARGE: (-32600, 431),
+        FailureKind.TOO_MANY: (-32600, 429),
+        FailureKind.TIMED_OUT: (-32603, 200),
+        FailureKind.UNAVAILABLE: (-32603, 503),
+        FailureKind.INTERNAL: (-32603, 200),
+    }
+
+    shape: ClassVar[Shape] = Shape(
+        implementation=frozenset({"name", "title", "version", "description", "websiteUrl", "icons"}),
+        tool=frozenset(
+            {"name", "title", "description", "inputSchema", "outputSchema", "annotations", "icons", "_meta"}
+        ),
+        resource=frozenset({"uri", "name", "title", "description", "mimeType", "size", "annotations", "icons", "_meta"}),
+        resource_template=frozenset(
+            {"uriTemplate", "name", "title", "description", "mimeType", "annotations", "icons", "_meta"}
+        ),
+        prompt=frozenset({"name", "title", "description", "arguments", "icons", "_meta"}),
+        prompt_argument=frozenset({"name", "title", "description", "required"}),
+        tool_annotations=frozenset(
+            {"title", "readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"}
+        ),
+        annotations=frozenset({"audience", "priority", "lastModified"}),
+        content=frozenset(
+            {
+                *("type", "text", "data", "mimeType", "resource", "annotations", "_meta"),
+                *("uri", "name", "title", "description", "size", "icons"),
+            }
+        ),
+        contents=frozenset({"uri", "mimeType", "text", "blob", "_meta"}),
+        content_types=frozenset({"text", "image", "audio", "resource", "resource_link"}),
+        structured_content="any",
+        has_completions=True,
+        progress=frozenset({"progressToken", "progress", "total", "message"}),
+        simplifies_schemas=False,
+    )

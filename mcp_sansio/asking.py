@@ -1,0 +1,199 @@
+"""Questions for the client and what comes back: `elicit`, `sample`, `list_roots` and `Answer`.
+
+A question is the params of one of the three requests that a server may put to a client. How it travels is the adapter's
+business (``can_ask``, ``can_push_ask``, ``asks_in_arguments``); what it says is the same on every revision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Any
+
+import attrs
+
+from .outcome import InputRequest
+from .types import JSON, ContentBlock, TextContent, to_wire
+
+ELICIT, SAMPLE, LIST_ROOTS = "elicitation/create", "sampling/createMessage", "roots/list"
+
+#: The client capability that each question needs (client/elicitation, client/sampling, client/roots).
+CAPABILITY_OF = {ELICIT: "elicitation", SAMPLE: "sampling", LIST_ROOTS: "roots"}
+
+
+def elicit(
+    message: str, schema: Mapping[str, JSON] | None = None, *, url: str | None = None, elicitation_id: str | None = None
+) -> InputRequest:
+    """Ask the user something.
+
+    `message` is shown to them. `schema` is the JSON Schema of the form to fill in, flat and with primitive properties
+    only; without it the user just agrees or does not. With `url` the user is sent to that address instead (URL mode);
+    `elicitation_id` then names the interaction, and is made up where a revision needs one and none is given.
+
+    Source: client/elicitation.
+    """
+    if url is not None:
+        params: dict[str, JSON] = {"mode": "url", "message": message, "url": url}
+        if elicitation_id is not None:
+            params["elicitationId"] = elicitation_id
+        return {"method": ELICIT, "params": params}
+    requested = dict(schema) if schema is not None else {"type": "object", "properties": {}}
+    return {"method": ELICIT, "params": {"message": message, "requestedSchema": requested}}
+
+
+def sample(
+    messages: str | Sequence[Mapping[str, JSON]] | Sequence[tuple[str, str | ContentBlock]],
+    *,
+    max_tokens: int,
+    system_prompt: str | None = None,
+    temperature: float | None = None,
+    stop_sequences: Sequence[str] | None = None,
+    **params: JSON,
+) -> InputRequest:
+    """Ask the client's model for a message.
+
+    `messages` is one user's text, or a sequence of ``(role, text or content)`` pairs or of ready JSON objects.
+    `max_tokens` bounds the answer. Further params of the specification (``modelPreferences``, ``includeContext``,
+    ``metadata``, ``tools``, ``toolChoice``) pass through by their own names.
+
+    Source: client/sampling.
+    """
+    named = {
+        "systemPrompt": system_prompt,
+        "temperature": temperature,
+        "stopSequences": None if stop_sequences is None else list(stop_sequences),
+        **params,
+    }
+    pairs: Sequence[Any] = [("user", messages)] if isinstance(messages, str) else messages
+    given = {key: value for key, value in named.items() if value is not None}
+    wire = {"messages": [_message(pair) for pair in pairs], "maxTokens": max_tokens, **given}
+    return {"method": SAMPLE, "params": wire}
+
+
+def _message(message: Any) -> Mapping[str, JSON]:
+    if isinstance(message, Mapping):
+        return message
+    role, content = message
+    return {"role": role, "content": to_wire(TextContent(content) if isinstance(content, str) else content)}
+
+
+def list_roots() -> InputRequest:
+    """Ask which directories or URIs the client lets this server work on. Source: client/roots."""
+    return {"method": LIST_ROOTS, "params": {}}
+
+
+def elicit_accept(content: Mapping[str, JSON] | None = None) -> dict[str, JSON]:
+    """The client's "yes", with the `content` of the form."""
+    return {"action": "accept", "content": dict(content or {})}
+
+
+def elicit_decline() -> dict[str, JSON]:
+    """The client's "no": somebody said so."""
+    return {"action": "decline"}
+
+
+def elicit_cancel() -> dict[str, JSON]:
+    """The client's silence: nobody answered."""
+    return {"action": "cancel"}
+
+
+class AnswerAction(StrEnum):
+    """How a question ended (client/elicitation, "Response Actions")."""
+
+    ACCEPT = "accept"
+    DECLINE = "decline"
+    CANCEL = "cancel"
+
+
+@attrs.frozen
+class Answer(Mapping[str, JSON]):
+    """What came back for one question. It reads like the content that it carries.
+
+    For an elicitation that is the filled form; for sampling the created message (``answer["content"]``); for roots
+    ``answer["roots"]``. `action` is always :attr:`AnswerAction.ACCEPT` for the last two, which cannot be declined.
+    """
+
+    action: AnswerAction
+    content: Mapping[str, JSON] = attrs.field(factory=dict)
+
+    @property
+    def accepted(self) -> bool:
+        """True only for :attr:`AnswerAction.ACCEPT`."""
+        return self.action is AnswerAction.ACCEPT
+
+    def __getitem__(self, key: str) -> JSON:
+        return self.content[key]
+
+    def __iter__(self) -> Any:
+        return iter(self.content)
+
+    def __len__(self) -> int:
+        return len(self.content)
+
+    def __bool__(self) -> bool:
+        return True
+
+
+def answer_of(reply: Mapping[str, JSON]) -> Answer:
+    """The answer within a client's raw result. An action that no revision defines is not an agreement."""
+    if "action" not in reply:
+        return Answer(AnswerAction.ACCEPT, reply)
+    try:
+        action = AnswerAction(reply["action"])
+    except ValueError:
+        action = AnswerAction.DECLINE
+    content = reply.get("content")
+    accepted = action is AnswerAction.ACCEPT and isinstance(content, Mapping)
+    return Answer(action, content if accepted else {})
+
+
+def fault_of_answer(method: str, reply: JSON) -> str | None:
+    """What is wrong with a client's raw `reply` to a question of `method`, or ``None``.
+
+    The shapes are those of ElicitResult, CreateMessageResult and ListRootsResult in the schema. A wrong one is the
+    client's error and never reaches a handler (basic/patterns/mrtr, "Error Handling").
+    """
+    if not isinstance(reply, Mapping):
+        return "must be an object"
+    return _FAULT_OF[method](reply)
+
+
+def _fault_of_elicit(reply: Mapping[str, JSON]) -> str | None:
+    if not isinstance(reply.get("action"), str):
+        return "action must be a string"
+    content = reply.get("content", {})
+    if content is not None and not isinstance(content, Mapping):
+        return "content must be an object"
+    for key, value in (content or {}).items():
+        simple = isinstance(value, str | int | float | bool) or (
+            isinstance(value, list) and all(isinstance(item, str) for item in value)
+        )
+        if not simple and value is not None:
+            return f"content.{key} must be a string, number, boolean or list of strings"
+    return None
+
+
+def _fault_of_sample(reply: Mapping[str, JSON]) -> str | None:
+    if reply.get("role") not in ("user", "assistant"):
+        return "role must be user or assistant"
+    if not isinstance(reply.get("model"), str):
+        return "model must be a string"
+    content = reply.get("content")
+    blocks = content if isinstance(content, list) else [content]
+    for block in blocks:
+        if not isinstance(block, Mapping) or not isinstance(block.get("type"), str):
+            return "content must be a content block"
+        if block["type"] == "text" and not isinstance(block.get("text"), str):
+            return "content.text must be a string"
+    return None
+
+
+def _fault_of_roots(reply: Mapping[str, JSON]) -> str | None:
+    roots = reply.get("roots")
+    if not isinstance(roots, list):
+        return "roots must be a list"
+    sound = all(isinstance(root, Mapping) and isinstance(root.get("uri"), str) for root in roots)
+    return None if sound else "roots must hold objects with a uri"
+
+
+_FAULT_OF = {ELICIT: _fault_of_elicit, SAMPLE: _fault_of_sample, LIST_ROOTS: _fault_of_roots}

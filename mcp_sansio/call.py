@@ -1,0 +1,70 @@
+"""One decoded message, with the differences of the revisions flattened away."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from .operation import Operation
+from .outcome import Failure
+from .types import JSON, ProgressToken, RequestId
+
+
+@attrs.frozen
+class ClientInfo:
+    """Who is calling and what they can do.
+
+    It comes from the handshake where the revision has one and from the message itself where it has not; nothing above
+    an adapter can tell which. `capabilities` is open: members that nobody knows are kept and ignored.
+    """
+
+    name: str | None = None
+    version: str | None = None
+    capabilities: Mapping[str, JSON] = attrs.field(factory=dict)
+
+
+@attrs.define(eq=False)
+class Call:
+    """A request, or a notification where `id` is ``None``.
+
+    `target` is what it is about: a tool's or prompt's name, a resource's URI. `arguments` are those of a tool or a
+    prompt; `params` the whole params object, for what only one operation reads. `answers` holds the client's raw
+    answers by key, `state` what the previous attempt left (set by the dispatcher once `request_state` is verified).
+    `adapter` renders the reply; only flags of it may be read here.
+    """
+
+    operation: Operation
+    id: RequestId | None
+    target: str | None
+    arguments: Mapping[str, JSON]
+    params: Mapping[str, JSON]
+    client: ClientInfo
+    adapter: Any
+    progress_token: ProgressToken | None = None
+    log_level: str | None = None
+    answers: Mapping[str, JSON] = attrs.field(factory=dict)
+    request_state: JSON = None
+    state: JSON = None
+
+
+@attrs.frozen
+class DecodeFailure:
+    """A message that is no call. `id` is quoted in the reply where it could be read; `replies` is false for notifications."""
+
+    id: RequestId | None
+    failure: Failure
+    replies: bool = True
+
+
+@attrs.frozen
+class Reply:
+    """A client's response to a question that this server pushed: either a `result` or an `error`."""
+
+    id: RequestId
+    result: JSON = None
+    error: JSON = None
+
+
+Decoded = Call | DecodeFailure | Reply

@@ -1,0 +1,360 @@
+"""From a call to its outcome: the route of every operation, and what wraps the running of a handler.
+
+Nothing here names a revision or waits for a transport. What a handler raises or returns becomes an outcome; a handler's
+fault is logged with its traceback and answered with a fixed sentence.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Protocol, assert_never
+
+import attrs
+
+from .binding import ArgumentsInvalid, Bound
+from .call import Call
+from .changes import ChangeKind
+from .dependencies import Scope
+from .errors import ResourceNotFound, ToolError
+from .exchange import Exchange, Stop
+from .in_arguments import take_answers
+from .operation import HANDLED, Operation
+from .outcome import Failure, FailureKind, NeedInput, NeedsInput, Outcome, Rejected, Value
+from .registry import Registry
+from .request_state import StateCodec
+from .results import Unfit, completion_result, prompt_result, resource_result, tool_result
+from .runtime import Runtime
+from .specs import CompletionRequest, CompletionSpec, PromptSpec, ResourceSpec, Spec
+from .types import JSON, CallToolResult, TextContent
+
+logger = logging.getLogger("mcp_sansio")
+
+TOOL_FAULT = "The tool failed because of an internal error."
+HANDLER_FAULT = "The request failed because of an internal error."
+
+
+@attrs.frozen
+class Described:
+    """The result of describing the server: the handshake's, or the stateless discovery's. `supported` are revisions."""
+
+    supported: tuple[str, ...]
+
+
+@attrs.frozen
+class Empty:
+    """A result without content."""
+
+
+@attrs.frozen
+class ListPage:
+    """One page of a list: the declarations on it, and the cursor of the next one, or ``None``."""
+
+    specs: tuple[Spec, ...]
+    next_cursor: str | None
+
+
+@attrs.frozen
+class Listening:
+    """The call stays open and carries the changes that its filter names; `uris` are the resources to watch."""
+
+    kinds: frozenset[ChangeKind]
+    uris: tuple[str, ...]
+
+
+class Peer(Protocol):
+    """What is remembered about a client between its messages, where the revision remembers anything."""
+
+    async def set_log_level(self, level: str) -> None:
+        """Keep the severity from which log messages are wanted."""
+
+    async def subscribe(self, uri: str) -> None:
+        """Tell this client when `uri` is updated. Raises `Rejected` over the limit."""
+
+    async def unsubscribe(self, uri: str) -> None:
+        """Stop telling."""
+
+
+#: What each member of a listen request's filter asks for (basic/patterns/subscriptions, "Notification Filter").
+LISTEN_FILTER = {
+    "toolsListChanged": ChangeKind.TOOLS,
+    "promptsListChanged": ChangeKind.PROMPTS,
+    "resourcesListChanged": ChangeKind.RESOURCES,
+}
+LISTEN_URIS = "resourceSubscriptions"
+
+
+class Dispatcher:
+    """Routes operations to the registry and its handlers.
+
+    `supported` are the revisions that this server tells of. `max_rounds` bounds how often one call may be run again in place to ask more, and `max_answers` how many answers it
+    may bring.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        runtime: Runtime,
+        states: StateCodec,
+        *,
+        supported: tuple[str, ...] = (),
+        max_rounds: int = 32,
+        max_answers: int = 64,
+    ) -> None:
+        self.registry = registry
+        self._supported = supported
+        self._runtime = runtime
+        self._states = states
+        self._max_rounds = max_rounds
+        self._max_answers = max_answers
+
+    # What needs no handler
+
+    def immediate(self, call: Call) -> Outcome | None:
+        """The outcome of a call that the registry alone can answer, or ``None`` for one that has to be run."""
+        match call.operation:
+            case Operation.DESCRIBE:
+                return Value(Described(self._supported))
+            case Operation.PING | Operation.HANDSHAKE_COMPLETE | Operation.CANCEL:
+                return Value(Empty())
+            case Operation.LIST_TOOLS:
+                return self._page(call, self.registry.tools)
+            case Operation.LIST_RESOURCES:
+                return self._page(call, self.registry.resources)
+            case Operation.LIST_RESOURCE_TEMPLATES:
+                return self._page(call, self.registry.templates)
+            case Operation.LIST_PROMPTS:
+                return self._page(call, self.registry.prompts)
+            case Operation.LISTEN:
+                return self._listening(call)
+            case (
+                Operation.CALL_TOOL
+                | Operation.READ_RESOURCE
+                | Operation.GET_PROMPT
+                | Operation.COMPLETE
+                | Operation.SUBSCRIBE
+                | Operation.UNSUBSCRIBE
+                | Operation.SET_LOG_LEVEL
+            ):
+                return None
+            case _:
+                assert_never(call.operation)
+
+    def _page(self, call: Call, table: Mapping[str, Spec]) -> Outcome:
+        cursor = call.params.get("cursor")
+        after = 0 if cursor is None else _serial_of(cursor)
+        if after is None:
+            return Failure(FailureKind.INVALID_PARAMS, "cursor was not given out by this server")
+        offered = [spec for spec in table.values() if spec.serial > after and call.adapter.offers(spec)]
+        size = self.registry.page_size
+        page = tuple(offered[:size])
+        return Value(ListPage(page, str(page[-1].serial) if len(offered) > size else None))
+
+    def _listening(self, call: Call) -> Outcome:
+        wanted = call.params["notifications"]
+        kinds = frozenset(kind for member, kind in LISTEN_FILTER.items() if wanted.get(member) is True)
+        return Value(Listening(kinds, tuple(dict.fromkeys(wanted.get(LISTEN_URIS) or ()))))
+
+    # What is run
+
+    def asks_in_arguments(self, call: Call) -> bool:
+        """Whether `call` may put questions in its result and bring answers in its arguments."""
+        spec = self.registry.tools.get(call.target or "") if call.operation is Operation.CALL_TOOL else None
+        if spec is None or not spec.bound.takes_exchange:
+            return False
+        return bool(call.adapter.asks_in_arguments) or self.registry.asks_in_arguments(spec)
+
+    async def run(self, call: Call, exchange: Exchange, peer: Peer, principal: str | None) -> Outcome:
+        """The outcome of `call`. It raises nothing but what cancels the task."""
+        try:
+            if self.asks_in_arguments(call):
+                take_answers(call)
+            if len(call.answers) > self._max_answers:
+                return Failure(FailureKind.TOO_MANY, f"a call may bring {self._max_answers} answers at most")
+            token = call.request_state
+            if token is not None:
+                call.state = await self._states.open(call, principal, token)
+            outcome = await self._run_in_scope(call, exchange, peer)
+            if isinstance(outcome, NeedsInput):
+                return outcome
+            if isinstance(token, str):
+                await self._states.spend(token)
+        except Rejected as rejected:
+            return rejected.failure
+        except Stop as stop:
+            return stop.failure
+        except NeedInput as needed:
+            return await self._needs_input(call, exchange, needed, principal)
+        except Exception:
+            logger.exception("%s %r failed", call.operation, call.target)
+            return Failure(FailureKind.INTERNAL, HANDLER_FAULT)
+        return outcome
+
+    async def _run_in_scope(self, call: Call, exchange: Exchange, peer: Peer) -> Outcome:
+        async with Scope(self.registry.providers, exchange) as scope:
+            for _ in range(self._max_rounds):
+                try:
+                    return await self._route(call, scope, peer)
+                except NeedInput as needed:
+                    if not exchange.pushes(needed.requests):
+                        raise
+                    await exchange.push_all(needed.requests)
+                    call.state = needed.state
+        return Failure(FailureKind.INTERNAL, f"the handler asked for input more than {self._max_rounds} times")
+
+    async def _needs_input(self, call: Call, exchange: Exchange, needed: NeedInput, principal: str | None) -> Outcome:
+        if call.operation not in HANDLED:
+            logger.error("%s %r asked for input, which only tools, resources and prompts may", call.operation, call.target)
+            return Failure(FailureKind.INTERNAL, HANDLER_FAULT)
+        for request in needed.requests.values():
+            missing = exchange.missing_capability(request)
+            if missing is not None:
+                return missing
+        state = None if needed.state is None else await self._states.seal(call, principal, needed.state)
+        return NeedsInput(dict(needed.requests), state, in_arguments=exchange.in_arguments(needed.requests))
+
+    async def _route(self, call: Call, scope: Scope, peer: Peer) -> Outcome:
+        match call.operation:
+            case Operation.CALL_TOOL:
+                return await self._call_tool(call, scope)
+            case Operation.READ_RESOURCE:
+                return await self._read_resource(call, scope)
+            case Operation.GET_PROMPT:
+                return await self._get_prompt(call, scope)
+            case Operation.COMPLETE:
+                return await self._complete(call, scope)
+            case Operation.SUBSCRIBE:
+                return await self._subscribe(call, peer)
+            case Operation.UNSUBSCRIBE:
+                await peer.unsubscribe(call.params["uri"])
+            case Operation.SET_LOG_LEVEL:
+                await peer.set_log_level(call.params["level"])
+            case _:
+                raise AssertionError(f"{call.operation} is answered without being run")
+        return Value(Empty())
+
+    async def _call_tool(self, call: Call, scope: Scope) -> Outcome:
+        spec = self.registry.tools.get(call.target or "")
+        if spec is None or not call.adapter.offers(spec):
+            return Failure(FailureKind.UNKNOWN_TARGET, f"there is no tool named {call.target!r}")
+        try:
+            value = await self._invoke(spec, spec.bound.parse(call.arguments), scope)
+            return Value(tool_result(spec, value))
+        except ArgumentsInvalid as invalid:
+            return Value(_tool_error(_arguments_text(invalid)))
+        except ToolError as error:
+            return Value(_tool_error(str(error)))
+        except Unfit as unfit:
+            logger.error("tool %r returned what cannot be sent: %s", spec.name, unfit)  # noqa: TRY400 - no traceback helps
+            return Value(_tool_error(TOOL_FAULT))
+        except Exception:
+            logger.exception("tool %r failed", spec.name)
+            return Value(_tool_error(TOOL_FAULT))
+
+    async def _read_resource(self, call: Call, scope: Scope) -> Outcome:
+        uri = call.params["uri"]
+        found = self.registry.match_resource(uri)
+        if found is None or not call.adapter.offers(found[0]):
+            return _not_found(uri)
+        spec, values = found
+        try:
+            return Value(resource_result(spec, uri, await self._invoke(spec, spec.bound.parse(values), scope)))
+        except (ArgumentsInvalid, ResourceNotFound):
+            return _not_found(uri)
+        except (ToolError, Unfit) as error:
+            return _handler_failure(spec, error)
+
+    async def _get_prompt(self, call: Call, scope: Scope) -> Outcome:
+        spec = self.registry.prompts.get(call.target or "")
+        if spec is None or not call.adapter.offers(spec):
+            return Failure(FailureKind.UNKNOWN_TARGET, f"there is no prompt named {call.target!r}")
+        try:
+            return Value(prompt_result(await self._invoke(spec, spec.bound.parse(call.arguments), scope)))
+        except ArgumentsInvalid as invalid:
+            return Failure(FailureKind.INVALID_PARAMS, _arguments_text(invalid))
+        except (ToolError, Unfit) as error:
+            return _handler_failure(spec, error)
+
+    async def _complete(self, call: Call, scope: Scope) -> Outcome:
+        request = _completion_request(call.params)
+        if not self._knows(request):
+            return Failure(FailureKind.INVALID_PARAMS, f"there is no {request.prompt or request.resource!r} to complete for")
+        spec = self.registry.match_completion(request)
+        if spec is None:
+            return Value(completion_result(()))
+        return Value(completion_result(await self._invoke_completion(spec, request, scope)))
+
+    def _knows(self, request: CompletionRequest) -> bool:
+        if request.prompt is not None:
+            return request.prompt in self.registry.prompts
+        uri = request.resource or ""
+        return uri in self.registry.templates or self.registry.match_resource(uri) is not None
+
+    async def _subscribe(self, call: Call, peer: Peer) -> Outcome:
+        uri = call.params["uri"]
+        found = self.registry.match_resource(uri)
+        if found is None or not call.adapter.offers(found[0]):
+            return _not_found(uri)
+        await peer.subscribe(uri)
+        return Value(Empty())
+
+    async def _invoke(self, spec: Spec, arguments: dict[str, Any], scope: Scope) -> Any:
+        bound: Bound = spec.bound
+        if bound.exchange_param is not None:
+            arguments[bound.exchange_param] = await scope.resolve(Exchange)
+        for name, kind in bound.dependencies.items():
+            arguments[name] = await scope.resolve(kind)
+        return await self._start(bound.fn, arguments, is_async=bound.is_async, blocking=spec.blocking)
+
+    async def _invoke_completion(self, spec: CompletionSpec, request: CompletionRequest, scope: Scope) -> Any:
+        arguments: dict[str, Any] = {spec.request_param: request}
+        if spec.exchange_param is not None:
+            arguments[spec.exchange_param] = await scope.resolve(Exchange)
+        return await self._start(spec.handler, arguments, is_async=spec.is_async, blocking=spec.blocking)
+
+    async def _start(self, fn: Callable[..., Any], arguments: dict[str, Any], *, is_async: bool, blocking: bool) -> Any:
+        if is_async:
+            return await fn(**arguments)
+        if blocking:
+            return await self._runtime.run_sync(functools.partial(fn, **arguments))
+        made = fn(**arguments)
+        return await made if isinstance(made, Awaitable) else made
+
+
+def _serial_of(cursor: JSON) -> int | None:
+    """The declaration that a cursor stands after. Serials are never reused, so a cursor outlives any change."""
+    sound = isinstance(cursor, str) and cursor.isascii() and cursor.isdigit() and len(cursor) < 20
+    return int(cursor) if sound else None
+
+
+def _tool_error(text: str) -> CallToolResult:
+    return CallToolResult((TextContent(text),), is_error=True)
+
+
+def _arguments_text(invalid: ArgumentsInvalid) -> str:
+    return "Invalid arguments: " + "; ".join(f"{path}: {message}" for path, message in invalid.faults)
+
+
+def _not_found(uri: str) -> Failure:
+    return Failure(FailureKind.RESOURCE_NOT_FOUND, "resource not found", {"uri": uri})
+
+
+def _handler_failure(spec: ResourceSpec | PromptSpec, error: Exception) -> Failure:
+    if isinstance(error, ToolError):
+        return Failure(FailureKind.INTERNAL, str(error))
+    logger.error("%r returned what cannot be sent: %s", spec.name, error)
+    return Failure(FailureKind.INTERNAL, HANDLER_FAULT)
+
+
+def _completion_request(params: Mapping[str, JSON]) -> CompletionRequest:
+    ref, argument = params["ref"], params["argument"]
+    is_prompt = ref["type"] == "ref/prompt"
+    return CompletionRequest(
+        argument=argument["name"],
+        value=argument["value"],
+        prompt=ref["name"] if is_prompt else None,
+        resource=None if is_prompt else ref["uri"],
+        context=(params.get("context") or {}).get("arguments") or {},
+    )
+

@@ -1,0 +1,71 @@
+"""What an engine tells its driver: events that happened, and the parts of an HTTP response.
+
+Events come out of ``events()``, parts and messages out of ``data_to_send()``. An event with a ``run`` is work to do:
+await it, in a task of its own where other work must go on meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import attrs
+
+from .call import Call
+from .outcome import Failure
+
+Work = Callable[[], Awaitable[None]]
+
+
+@attrs.frozen(eq=False)
+class CallReceived:
+    """A call for a handler. Spawn ``run()`` in a task; it replies by itself and raises nothing but cancellation."""
+
+    call: Call
+    run: Work = attrs.field(repr=False)
+
+
+@attrs.frozen(eq=False)
+class CallCancelled:
+    """The peer gave up on `call`: cancel the task that runs it. It will not be answered."""
+
+    call: Call
+
+
+@attrs.frozen(eq=False)
+class StoreNeeded:
+    """The engine waits for the session store. Await ``run()``, then take everything again."""
+
+    run: Work = attrs.field(repr=False)
+
+
+@attrs.frozen
+class PeerFaulted:
+    """The peer sent something wrong, which was answered as its revision says. For logs and counters."""
+
+    failure: Failure
+
+
+Event = CallReceived | CallCancelled | StoreNeeded | PeerFaulted
+
+
+@attrs.frozen
+class Head:
+    """The start of an HTTP response. `headers` are in order, names as they should be written."""
+
+    status: int
+    headers: tuple[tuple[str, str], ...]
+
+
+@attrs.frozen
+class Body:
+    """A piece of an HTTP response's body."""
+
+    data: bytes
+
+
+@attrs.frozen
+class End:
+    """The HTTP response is complete; nothing follows."""
+
+
+Part = Head | Body | End

@@ -1,0 +1,45 @@
+"""The verbs of MCP, in no revision's words.
+
+What a method is called, and whether it exists at all, is an adapter's to say (``Adapter.methods``). Everything else in
+the library compares these members.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Operation(StrEnum):
+    """What one peer asks of the other. The value is a stable name of our own, never a method's name."""
+
+    DESCRIBE = "describe"
+    HANDSHAKE_COMPLETE = "handshake_complete"
+    PING = "ping"
+    LIST_TOOLS = "list_tools"
+    CALL_TOOL = "call_tool"
+    LIST_RESOURCES = "list_resources"
+    LIST_RESOURCE_TEMPLATES = "list_resource_templates"
+    READ_RESOURCE = "read_resource"
+    LIST_PROMPTS = "list_prompts"
+    GET_PROMPT = "get_prompt"
+    COMPLETE = "complete"
+    LISTEN = "listen"
+    SUBSCRIBE = "subscribe"
+    UNSUBSCRIBE = "unsubscribe"
+    SET_LOG_LEVEL = "set_log_level"
+    CANCEL = "cancel"
+
+
+#: The operations that run a handler of the application. They are the only ones that may ask the user something
+#: (basic/patterns/mrtr, "Supported Requests").
+HANDLED = frozenset({Operation.CALL_TOOL, Operation.READ_RESOURCE, Operation.GET_PROMPT})
+
+#: The operations whose result depends on the registry and the revision alone.
+LISTS = frozenset(
+    {
+        Operation.LIST_TOOLS,
+        Operation.LIST_RESOURCES,
+        Operation.LIST_RESOURCE_TEMPLATES,
+        Operation.LIST_PROMPTS,
+    }
+)

@@ -1,0 +1,412 @@
+"""Where an application declares what it serves. One registration serves every client of every revision.
+
+Everything that can be wrong with a declaration is found here, when it is made, and said so that it can be mended.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar, get_type_hints, overload
+from weakref import WeakMethod
+
+import attrs
+
+from .binding import Bound
+from .changes import Change, ChangeKind
+from .errors import DeclarationError
+from .exchange import Exchange
+from .schema import check_input_schema, header_plan
+from .specs import CacheHint, CompletionKey, CompletionRequest, CompletionSpec, PromptSpec, ResourceSpec, ToolSpec
+from .types import JSON, Annotations, Icon, Implementation, ToolAnnotations
+from .uri_template import UriTemplate, is_template
+
+F = TypeVar("F", bound=Callable[..., Any])
+#: Names that the arguments way of asking takes out of a tool's arguments before its own model sees them.
+RESERVED_ARGUMENTS = frozenset({"mcpAnswers", "mcpState"})
+
+
+class Registry:
+    """The tools, resources, prompts and completions of one server.
+
+    `name` and `version` identify the server to clients; `instructions` are for their models. `ask_in_arguments` lets
+    every tool that takes an Exchange put its questions in its result and take the answers as arguments, for clients
+    that cannot be asked otherwise. `page_size` bounds one page of a list. `list_cache` is the hint on lists.
+
+    Declarations may change while the server runs: open streams are told, and cached lists are rendered anew.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        version: str,
+        *,
+        title: str | None = None,
+        description: str | None = None,
+        website_url: str | None = None,
+        icons: Sequence[Icon] | None = None,
+        instructions: str | None = None,
+        ask_in_arguments: bool = False,
+        page_size: int = 100,
+        list_cache: CacheHint = CacheHint(ttl_ms=60_000),  # noqa: B008 - frozen, so sharing one is safe
+    ) -> None:
+        if page_size < 1:
+            raise DeclarationError(f"page_size must be at least 1, not {page_size}")
+        self.info = Implementation(
+            name=name, version=version, title=title, description=description, website_url=website_url, icons=icons
+        )
+        self.instructions = instructions
+        self.ask_in_arguments = ask_in_arguments
+        self.page_size = page_size
+        self.list_cache = list_cache
+        self.tools: dict[str, ToolSpec] = {}
+        self.resources: dict[str, ResourceSpec] = {}
+        self.templates: dict[str, ResourceSpec] = {}
+        self.prompts: dict[str, PromptSpec] = {}
+        self.completions: dict[CompletionKey, CompletionSpec] = {}
+        self.providers: dict[Any, Any] = {}
+        self._serial = 0
+        self._rendered: dict[Any, Any] = {}
+        self._watchers: list[WeakMethod[Callable[[Change], None]]] = []
+
+    # Declaring
+
+    @overload
+    def tool(self, fn: F, /) -> F: ...
+    @overload
+    def tool(
+        self,
+        /,
+        *,
+        name: str | None = None,
+        title: str | None = None,
+        description: str | None = None,
+        annotations: ToolAnnotations | None = None,
+        icons: Sequence[Icon] | None = None,
+        meta: Mapping[str, JSON] | None = None,
+        input_schema: Mapping[str, JSON] | None = None,
+        output_schema: Mapping[str, JSON] | None = None,
+        streaming: bool = False,
+        poll_after: float | None = None,
+        ask_in_arguments: bool | None = None,
+        verbatim_schema: bool = False,
+        since: str | None = None,
+        blocking: bool = True,
+    ) -> Callable[[F], F]: ...
+    def tool(self, fn: Any = None, /, **options: Any) -> Any:
+        """Declare a tool: ``@registry.tool`` or ``@registry.tool(name=…)``.
+
+        The name is the function's and the description its docstring, unless given. Arguments come as one model
+        parameter or as annotated parameters; an `Exchange` and provided dependencies come by annotation. A plain
+        ``def`` runs in a thread unless ``blocking=False``. Raises `DeclarationError`.
+        """
+        return self._decorate(fn, lambda function: self._add_tool(function, **options))
+
+    def _add_tool(
+        self,
+        fn: Callable[..., Any],
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        input_schema: Mapping[str, JSON] | None = None,
+        output_schema: Mapping[str, JSON] | None = None,
+        **options: Any,
+    ) -> None:
+        bound = self._bind(fn, input_schema=input_schema, output_schema=output_schema)
+        name = name or bound.name
+        if name in self.tools:
+            raise DeclarationError(f"there is a tool named {name!r} already; give this one another name=")
+        check_input_schema(bound.input_schema)
+        reserved = RESERVED_ARGUMENTS & set(bound.input_schema.get("properties", ()))
+        if reserved:
+            raise DeclarationError(f"tool {name!r}: the argument {min(reserved)!r} is reserved for asking; rename it")
+        spec = ToolSpec(
+            serial=self._next_serial(),
+            name=name,
+            bound=bound,
+            description=description or bound.description,
+            input_schema=bound.input_schema,
+            output_schema=bound.output_schema,
+            headers=header_plan(bound.input_schema),
+            **options,
+        )
+        self.tools[name] = spec
+        self._changed(ChangeKind.TOOLS)
+
+    def resource(
+        self,
+        uri: str,
+        /,
+        *,
+        name: str | None = None,
+        title: str | None = None,
+        description: str | None = None,
+        mime_type: str | None = None,
+        size: int | None = None,
+        annotations: Annotations | None = None,
+        icons: Sequence[Icon] | None = None,
+        meta: Mapping[str, JSON] | None = None,
+        cache: CacheHint | None = None,
+        since: str | None = None,
+        blocking: bool = True,
+    ) -> Callable[[F], F]:
+        """Declare a resource, or a template where `uri` holds ``{name}`` or ``{+name}``.
+
+        The variables of a template are parameters of the function. Raises `DeclarationError`.
+        """
+        template = UriTemplate.parse(uri) if is_template(uri) else None
+
+        def add(fn: Callable[..., Any]) -> None:
+            table = self.resources if template is None else self.templates
+            if uri in table:
+                raise DeclarationError(f"there is a resource at {uri!r} already")
+            bound = self._bind(fn, lax_strings=True)
+            self._check_variables(uri, template.names if template else (), bound)
+            table[uri] = ResourceSpec(
+                serial=self._next_serial(),
+                uri=uri,
+                template=template,
+                name=name or bound.name,
+                title=title,
+                description=description or bound.description,
+                mime_type=mime_type,
+                size=size,
+                annotations=annotations,
+                icons=icons,
+                meta=meta,
+                cache=cache,
+                since=since,
+                blocking=blocking,
+                bound=bound,
+            )
+            self._changed(ChangeKind.RESOURCES)
+
+        return self._decorate(None, add)  # type: ignore[no-any-return]
+
+    @staticmethod
+    def _check_variables(uri: str, names: Sequence[str], bound: Bound) -> None:
+        schema = bound.input_schema
+        missing = set(schema.get("required", ())) - set(names)
+        unused = set(names) - set(schema.get("properties", {}))
+        if missing:
+            raise DeclarationError(f"resource {uri!r}: the parameter {min(missing)!r} is no variable of its URI")
+        if unused:
+            raise DeclarationError(f"resource {uri!r}: the function takes no parameter for {{{min(unused)}}}")
+
+    @overload
+    def prompt(self, fn: F, /) -> F: ...
+    @overload
+    def prompt(
+        self,
+        /,
+        *,
+        name: str | None = None,
+        title: str | None = None,
+        description: str | None = None,
+        icons: Sequence[Icon] | None = None,
+        meta: Mapping[str, JSON] | None = None,
+        since: str | None = None,
+        blocking: bool = True,
+    ) -> Callable[[F], F]: ...
+    def prompt(self, fn: Any = None, /, **options: Any) -> Any:
+        """Declare a prompt: ``@registry.prompt`` or ``@registry.prompt(name=…)``. Raises `DeclarationError`."""
+        return self._decorate(fn, lambda function: self._add_prompt(function, **options))
+
+    def _add_prompt(
+        self, fn: Callable[..., Any], *, name: str | None = None, description: str | None = None, **options: Any
+    ) -> None:
+        bound = self._bind(fn, lax_strings=True)
+        name = name or bound.name
+        if name in self.prompts:
+            raise DeclarationError(f"there is a prompt named {name!r} already; give this one another name=")
+        self.prompts[name] = PromptSpec(
+            serial=self._next_serial(),
+            name=name,
+            bound=bound,
+            description=description or bound.description,
+            arguments=bound.prompt_arguments(),
+            **options,
+        )
+        self._changed(ChangeKind.PROMPTS)
+
+    @overload
+    def completion(self, fn: F, /) -> F: ...
+    @overload
+    def completion(
+        self,
+        /,
+        *,
+        prompt: str | None = None,
+        resource: str | None = None,
+        argument: str | None = None,
+        blocking: bool = True,
+    ) -> Callable[[F], F]: ...
+    def completion(self, fn: Any = None, /, **options: Any) -> Any:
+        """Declare who completes arguments: of everything, or of one `prompt` or `resource`, or of one `argument` of it.
+
+        The function takes a `CompletionRequest` and gives a list of strings or a `Completion`; the most specific
+        declaration wins. Raises `DeclarationError`.
+        """
+        return self._decorate(fn, lambda function: self._add_completion(function, **options))
+
+    def _add_completion(
+        self,
+        fn: Callable[..., Any],
+        *,
+        prompt: str | None = None,
+        resource: str | None = None,
+        argument: str | None = None,
+        blocking: bool = True,
+    ) -> None:
+        if prompt is not None and resource is not None:
+            raise DeclarationError("a completion is for a prompt or for a resource, not for both")
+        key = (prompt, resource, argument)
+        if key in self.completions:
+            raise DeclarationError(f"there is a completion for {prompt or resource or 'everything'!r} already")
+        request_param, exchange_param = _completion_params(fn)
+        self.completions[key] = CompletionSpec(
+            handler=fn,
+            is_async=inspect.iscoroutinefunction(fn),
+            request_param=request_param,
+            exchange_param=exchange_param,
+            blocking=blocking,
+        )
+
+    def provide(self, kind: Any, source: Any) -> None:
+        """Supply every parameter annotated `kind` by `source`, once for each call that wants it.
+
+        `source` is a function (plain, async, or a generator of either kind that yields the value once and cleans up
+        after) which may itself take an Exchange and dependencies by annotation; anything that is not callable is the
+        value itself. Declare dependencies before the handlers that take them. Raises `DeclarationError`.
+        """
+        if kind in self.providers or kind is Exchange:
+            raise DeclarationError(f"{getattr(kind, '__name__', kind)!r} is provided already")
+        self.providers[kind] = _provider(source)
+
+    # Changing while serving
+
+    def remove_tool(self, name: str) -> None:
+        """Take a tool away; clients are told. Raises ``KeyError`` for a name that is not declared."""
+        del self.tools[name]
+        self._changed(ChangeKind.TOOLS)
+
+    def remove_resource(self, uri: str) -> None:
+        """Take a resource or a template away; clients are told. Raises ``KeyError`` for what is not declared."""
+        del (self.resources if uri in self.resources else self.templates)[uri]
+        self._changed(ChangeKind.RESOURCES)
+
+    def remove_prompt(self, name: str) -> None:
+        """Take a prompt away; clients are told. Raises ``KeyError`` for a name that is not declared."""
+        del self.prompts[name]
+        self._changed(ChangeKind.PROMPTS)
+
+    def resource_updated(self, uri: str) -> None:
+        """Tell the clients that subscribed to `uri` that what it holds has changed."""
+        self._announce(Change(ChangeKind.RESOURCE_UPDATED, uri))
+
+    def watch(self, watcher: Callable[[Change], None]) -> None:
+        """Call the bound method `watcher` on every change, for as long as its object lives."""
+        self._watchers.append(WeakMethod(watcher))
+
+    def _changed(self, kind: ChangeKind) -> None:
+        self._rendered.clear()
+        self._announce(Change(kind))
+
+    def _announce(self, change: Change) -> None:
+        self._watchers = [watcher for watcher in self._watchers if watcher() is not None]
+        for watcher in self._watchers:
+            call = watcher()
+            if call is not None:
+                call(change)
+
+    # Looking up
+
+    def match_resource(self, uri: str) -> tuple[ResourceSpec, Mapping[str, str]] | None:
+        """The declaration that `uri` belongs to, with the values of its variables, or ``None``.
+
+        A URI is compared as the exact string; a resource comes before the templates, in the order declared.
+        """
+        spec = self.resources.get(uri)
+        if spec is not None:
+            return spec, {}
+        for candidate in self.templates.values():
+            values = candidate.template.match(uri) if candidate.template else None
+            if values is not None:
+                return candidate, values
+        return None
+
+    def match_completion(self, request: CompletionRequest) -> CompletionSpec | None:
+        """The most specific declaration for `request`, or ``None``."""
+        for argument in (request.argument, None):
+            spec = self.completions.get((request.prompt, request.resource, argument))
+            if spec is not None:
+                return spec
+        return self.completions.get((None, None, request.argument)) or self.completions.get((None, None, None))
+
+    def asks_in_arguments(self, spec: ToolSpec) -> bool:
+        """Whether `spec` may put questions in its result on any revision."""
+        chosen = self.ask_in_arguments if spec.ask_in_arguments is None else spec.ask_in_arguments
+        return chosen and spec.bound.takes_exchange
+
+    def rendered(self, key: Any, render: Callable[[], Any]) -> Any:
+        """What ``render()`` gave for `key`, kept until a declaration changes. For results that no call influences."""
+        kept = self._rendered.get(key)
+        if kept is None:
+            kept = self._rendered[key] = render()
+        return kept
+
+    # Shared by the declarations
+
+    def _next_serial(self) -> int:
+        self._serial += 1
+        return self._serial
+
+    def _bind(self, fn: Callable[..., Any], **options: Any) -> Bound:
+        return Bound.of(fn, exchange_type=Exchange, provided=self.providers.__contains__, **options)
+
+    @staticmethod
+    def _decorate(fn: Any, add: Callable[[Any], None]) -> Any:
+        def declare(function: Any) -> Any:
+            add(function)
+            return function
+
+        return declare if fn is None else declare(fn)
+
+
+@attrs.frozen
+class Provider:
+    """How to make a dependency: `make` takes keyword arguments by the annotations in `needs`."""
+
+    make: Callable[..., Any]
+    needs: Mapping[str, Any]
+    is_async: bool
+    is_generator: bool
+
+
+def _provider(source: Any) -> Provider:
+    if not callable(source):
+        return Provider(lambda: source, {}, is_async=False, is_generator=False)
+    hints = {name: hint for name, hint in _hints(source).items() if name != "return"}
+    is_async = inspect.iscoroutinefunction(source) or inspect.isasyncgenfunction(source)
+    is_generator = inspect.isgeneratorfunction(source) or inspect.isasyncgenfunction(source)
+    return Provider(source, hints, is_async=is_async, is_generator=is_generator)
+
+
+def _completion_params(fn: Callable[..., Any]) -> tuple[str, str | None]:
+    hints = _hints(fn)
+    exchange = next((name for name, hint in hints.items() if hint is Exchange), None)
+    rest = [name for name in inspect.signature(fn).parameters if name != exchange]
+    if len(rest) != 1:
+        raise DeclarationError(
+            f"completion {getattr(fn, '__name__', fn)!r} must take one CompletionRequest (and an Exchange if it wants one)"
+        )
+    return rest[0], exchange
+
+
+def _hints(fn: Callable[..., Any]) -> dict[str, Any]:
+    target = fn.__init__ if inspect.isclass(fn) else fn  # type: ignore[misc]
+    try:
+        return get_type_hints(target)
+    except NameError as error:
+        name = getattr(fn, "__name__", repr(fn))
+        raise DeclarationError(f"{name}: the annotation {error.name!r} cannot be resolved; define it at module level") from error

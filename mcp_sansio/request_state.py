@@ -1,0 +1,78 @@
+"""What a handler leaves for its next attempt, and the token that stands for it in the client's hands.
+
+The token is the client's to forge. It is therefore bound to the operation, the target, the arguments and the principal
+of the call that it was made for, it expires, and whatever is wrong with it gives one and the same refusal, so that
+nobody learns which part was right (basic/patterns/mrtr, "Server Requirements").
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import Protocol
+
+import msgspec
+
+from .call import Call
+from .outcome import Failure, FailureKind, Rejected
+from .runtime import Runtime
+from .storage import SessionStore
+from .types import JSON
+
+_REFUSAL = "requestState is not valid for this call; start the call again without it"
+
+
+def refusal() -> Rejected:
+    """The one refusal for every fault of a token."""
+    return Rejected(Failure(FailureKind.INVALID_STATE, _REFUSAL))
+
+
+def binding_of(call: Call, principal: str | None) -> str:
+    """A digest of what a token is bound to."""
+    bound = [call.operation, call.target, call.arguments, principal]
+    return sha256(msgspec.json.encode(bound, order="sorted")).hexdigest()
+
+
+class StateCodec(Protocol):
+    """Turns what a handler leaves into a token and back."""
+
+    async def seal(self, call: Call, principal: str | None, state: JSON) -> str:
+        """A token for `state`, good for `call` when `principal` repeats it."""
+
+    async def open(self, call: Call, principal: str | None, token: JSON) -> JSON:
+        """The state behind `token`. Raises the `refusal` for every fault of it."""
+
+    async def spend(self, token: str) -> None:
+        """The call that brought `token` is complete: it must not work again, where that can be enforced."""
+
+
+class StoredState:
+    """Keeps the state in the session store, for `ttl` seconds; the token is an unguessable key."""
+
+    def __init__(self, store: SessionStore, runtime: Runtime, ttl: float) -> None:
+        self._store = store
+        self._runtime = runtime
+        self._ttl = ttl
+
+    async def seal(self, call: Call, principal: str | None, state: JSON) -> str:
+        """See `StateCodec.seal`."""
+        token = self._runtime.token()
+        data = {"binding": binding_of(call, principal), "state": state}
+        await self._store.create(_key(token), data, ttl=self._ttl)
+        return token
+
+    async def open(self, call: Call, principal: str | None, token: JSON) -> JSON:
+        """See `StateCodec.open`."""
+        if not isinstance(token, str) or len(token) > 128:
+            raise refusal()
+        record = await self._store.get(_key(token))
+        if record is None or record.data["binding"] != binding_of(call, principal):
+            raise refusal()
+        return record.data["state"]
+
+    async def spend(self, token: str) -> None:
+        """See `StateCodec.spend`."""
+        await self._store.delete(_key(token))
+
+
+def _key(token: str) -> str:
+    return f"state:{token}"

@@ -1,0 +1,123 @@
+"""From what a handler returned to a result: the conversions that let a handler return plain values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+
+from .specs import ResourceSpec, ToolSpec
+from .types import (
+    CONTENT_BLOCKS,
+    JSON,
+    UNSET,
+    BlobResourceContents,
+    CallToolResult,
+    Completion,
+    GetPromptResult,
+    PromptMessage,
+    ReadResourceResult,
+    TextContent,
+    TextResourceContents,
+)
+from .wire.json import encode, fault_of
+
+MAX_COMPLETIONS = 100
+
+
+class Unfit(Exception):
+    """A handler returned what cannot be sent. The text says what, for the log."""
+
+
+def tool_result(spec: ToolSpec, value: Any) -> CallToolResult:
+    """The result of a tool that returned `value`. Raises `Unfit`.
+
+    Where an output schema is declared, the value is the structured content, mirrored as text for clients that read only
+    text (server/tools, "Structured Content").
+    """
+    result = value if isinstance(value, CallToolResult) else _plain_tool_result(spec, value)
+    if result.structured_content is not UNSET:
+        fault = fault_of(result.structured_content)
+        if fault is not None:
+            raise Unfit(f"the structured content is not JSON: {fault}")
+    elif spec.output_schema is not None and not result.is_error:
+        raise Unfit("an output schema is declared but no structured content was returned")
+    return result
+
+
+def _plain_tool_result(spec: ToolSpec, value: Any) -> CallToolResult:
+    if spec.output_schema is not None:
+        return _structured(spec, value)
+    if value is None:
+        return CallToolResult()
+    if isinstance(value, str):
+        return CallToolResult((TextContent(value),))
+    if isinstance(value, CONTENT_BLOCKS):
+        return CallToolResult((value,))
+    if isinstance(value, list | tuple) and all(isinstance(item, (str, *CONTENT_BLOCKS)) for item in value):
+        return CallToolResult([TextContent(item) if isinstance(item, str) else item for item in value])
+    if isinstance(value, bytes):
+        raise Unfit("bytes need a type: return ImageContent, AudioContent or an EmbeddedResource")
+    return _structured(spec, value)
+
+
+def _structured(spec: ToolSpec, value: Any) -> CallToolResult:
+    structured = spec.bound.structured(value)
+    return CallToolResult((TextContent(_json_text(structured)),), structured_content=structured)
+
+
+def _json_text(value: JSON) -> str:
+    fault = fault_of(value)
+    if fault is not None:
+        raise Unfit(f"the returned value is not JSON: {fault}")
+    return encode(value).decode()
+
+
+def resource_result(spec: ResourceSpec, uri: str, value: Any) -> ReadResourceResult:
+    """The result of a resource that returned `value`. Raises `Unfit`."""
+    if isinstance(value, ReadResourceResult):
+        return value
+    items = value if isinstance(value, list | tuple) else [value]
+    if all(isinstance(item, TextResourceContents | BlobResourceContents) for item in items):
+        return ReadResourceResult(items)
+    return ReadResourceResult([_contents(spec, uri, value)])
+
+
+def _contents(spec: ResourceSpec, uri: str, value: Any) -> TextResourceContents | BlobResourceContents:
+    if isinstance(value, str):
+        return TextResourceContents(uri, value, spec.mime_type)
+    if isinstance(value, bytes | bytearray):
+        return BlobResourceContents(uri, bytes(value), spec.mime_type)
+    if value is None:
+        raise Unfit("a resource must return its contents; raise ResourceNotFound where there are none")
+    return TextResourceContents(uri, _json_text(spec.bound.structured(value)), spec.mime_type or "application/json")
+
+
+def prompt_result(value: Any) -> GetPromptResult:
+    """The result of a prompt that returned `value`: text, a message, ``(role, content)``, or a list of those."""
+    if isinstance(value, GetPromptResult):
+        return value
+    items = value if isinstance(value, list) else [value]
+    return GetPromptResult([_message(item) for item in items])
+
+
+def _message(item: Any) -> PromptMessage:
+    if isinstance(item, PromptMessage):
+        return item
+    role, content = item if isinstance(item, tuple) and len(item) == 2 else ("user", item)
+    if isinstance(content, str):
+        content = TextContent(content)
+    if role not in ("user", "assistant") or not isinstance(content, CONTENT_BLOCKS):
+        raise Unfit(f"a prompt must return messages, not {type(item).__name__}")
+    return PromptMessage(role, content)
+
+
+def completion_result(value: Any) -> Completion:
+    """The result of a completion; what is over the specification's 100 is left out, and said so."""
+    made = value if isinstance(value, Completion) else Completion(list(value or ()))
+    if len(made.values) <= MAX_COMPLETIONS:
+        return made
+    total = made.total if made.total is not None else len(made.values)
+    return attrs.evolve(made, values=list(made.values)[:MAX_COMPLETIONS], total=total, has_more=True)
+
+

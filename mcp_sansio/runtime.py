@@ -1,0 +1,54 @@
+"""What a binding lends to the core: time, randomness, a way to wait and a way to run blocking code.
+
+The core imports no clock, no random source and no event loop. It is handed these four, so that a test can hand it a
+fake clock, counted tokens and a scheduler of twenty lines, and compare bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol, TypeVar
+
+import attrs
+
+T = TypeVar("T")
+
+
+class Event(Protocol):
+    """A flag to wait for: ``asyncio.Event`` and ``trio.Event`` both fit."""
+
+    def set(self) -> None:
+        """Raise the flag; everybody who waits goes on."""
+
+    async def wait(self) -> Any:
+        """Return once the flag is raised, at once if it already is."""
+
+
+class RunSync(Protocol):
+    """Runs a blocking function off the event loop, as ``asyncio.to_thread`` does."""
+
+    def __call__(self, function: Callable[[], T], /) -> Awaitable[T]:
+        """The result of `function`, awaited."""
+
+
+async def run_in_place(function: Callable[[], T], /) -> T:
+    """A `RunSync` for those who have no threads to lend: the function blocks its caller."""
+    return function()
+
+
+@attrs.frozen(kw_only=True)
+class Runtime:
+    """What a binding lends.
+
+    `now` gives monotonic seconds, `token_bytes` that many unguessable bytes (``secrets.token_bytes``), `event` a fresh
+    `Event`, and `run_sync` runs a plain ``def`` handler.
+    """
+
+    now: Callable[[], float]
+    token_bytes: Callable[[int], bytes]
+    event: Callable[[], Event]
+    run_sync: RunSync = run_in_place
+
+    def token(self) -> str:
+        """A fresh identifier of 128 bits: 32 hexadecimal digits, so it is safe in a header, a URL and a log."""
+        return self.token_bytes(16).hex()

@@ -1,0 +1,152 @@
+"""The state machines of the server role, as tables: everything that decides what may come next must stand here.
+
+A machine is ``{state: {input: next state}}``. An input that a state does not list is a misuse by the driver, never a
+fault of a peer: what peers send is judged before it becomes an input. The diagrams of the documentation are drawn from
+these tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum, auto
+from typing import TypeVar
+
+from ..errors import LocalProtocolError
+
+S = TypeVar("S", bound=Enum)
+I = TypeVar("I", bound=Enum)  # noqa: E741
+
+
+class CallState(Enum):
+    """A call that a handler runs."""
+
+    RUNNING = auto()
+    ANSWERED = auto()
+    CANCELLED = auto()
+
+
+class CallInput(Enum):
+    """What can happen to it. Finishing after a cancellation is a legal race: the reply is dropped."""
+
+    FINISH = auto()
+    CANCEL = auto()
+
+
+CALL: Mapping[CallState, Mapping[CallInput, CallState]] = {
+    CallState.RUNNING: {CallInput.FINISH: CallState.ANSWERED, CallInput.CANCEL: CallState.CANCELLED},
+    CallState.ANSWERED: {CallInput.FINISH: CallState.ANSWERED, CallInput.CANCEL: CallState.ANSWERED},
+    CallState.CANCELLED: {CallInput.FINISH: CallState.CANCELLED, CallInput.CANCEL: CallState.CANCELLED},
+}
+
+
+class ResponseState(Enum):
+    """One HTTP request and its response."""
+
+    IDLE = auto()
+    RECEIVING = auto()
+    WAITING = auto()
+    STREAMING = auto()
+    ENDED = auto()
+
+
+class ResponseInput(Enum):
+    """What can happen to it. `DISCONNECT` is the connection's end, wherever the response is."""
+
+    REQUEST = auto()
+    RECEIVED = auto()
+    STREAM = auto()
+    END = auto()
+    DISCONNECT = auto()
+
+
+RESPONSE: Mapping[ResponseState, Mapping[ResponseInput, ResponseState]] = {
+    ResponseState.IDLE: {
+        ResponseInput.REQUEST: ResponseState.RECEIVING,
+        ResponseInput.DISCONNECT: ResponseState.ENDED,
+    },
+    # A response may end before its request does: a refusal does not wait for the body.
+    ResponseState.RECEIVING: {
+        ResponseInput.RECEIVED: ResponseState.WAITING,
+        ResponseInput.END: ResponseState.ENDED,
+        ResponseInput.DISCONNECT: ResponseState.ENDED,
+    },
+    ResponseState.WAITING: {
+        ResponseInput.STREAM: ResponseState.STREAMING,
+        ResponseInput.END: ResponseState.ENDED,
+        ResponseInput.DISCONNECT: ResponseState.ENDED,
+    },
+    ResponseState.STREAMING: {
+        ResponseInput.END: ResponseState.ENDED,
+        ResponseInput.DISCONNECT: ResponseState.ENDED,
+    },
+    ResponseState.ENDED: {
+        ResponseInput.RECEIVED: ResponseState.ENDED,
+        ResponseInput.DISCONNECT: ResponseState.ENDED,
+    },
+}
+
+
+class ChannelState(Enum):
+    """A duplex channel, as far as the revisions with a handshake are concerned. The others need no state."""
+
+    NEW = auto()
+    NEGOTIATED = auto()
+    CLOSED = auto()
+
+
+class ChannelInput(Enum):
+    """What can happen to it. A second handshake starts over."""
+
+    INITIALIZE = auto()
+    CLOSE = auto()
+
+
+CHANNEL: Mapping[ChannelState, Mapping[ChannelInput, ChannelState]] = {
+    ChannelState.NEW: {
+        ChannelInput.INITIALIZE: ChannelState.NEGOTIATED,
+        ChannelInput.CLOSE: ChannelState.CLOSED,
+    },
+    ChannelState.NEGOTIATED: {
+        ChannelInput.INITIALIZE: ChannelState.NEGOTIATED,
+        ChannelInput.CLOSE: ChannelState.CLOSED,
+    },
+    ChannelState.CLOSED: {ChannelInput.CLOSE: ChannelState.CLOSED},
+}
+
+
+class SubscriptionState(Enum):
+    """A stream of changes: a listen request, or a session's standalone stream."""
+
+    OPEN = auto()
+    DETACHED = auto()
+    ENDED = auto()
+
+
+class SubscriptionInput(Enum):
+    """What can happen to it. Only a stream that can be resumed is ever detached."""
+
+    DETACH = auto()
+    ATTACH = auto()
+    END = auto()
+
+
+SUBSCRIPTION: Mapping[SubscriptionState, Mapping[SubscriptionInput, SubscriptionState]] = {
+    SubscriptionState.OPEN: {
+        SubscriptionInput.DETACH: SubscriptionState.DETACHED,
+        SubscriptionInput.ATTACH: SubscriptionState.OPEN,
+        SubscriptionInput.END: SubscriptionState.ENDED,
+    },
+    SubscriptionState.DETACHED: {
+        SubscriptionInput.ATTACH: SubscriptionState.OPEN,
+        SubscriptionInput.END: SubscriptionState.ENDED,
+    },
+    SubscriptionState.ENDED: {SubscriptionInput.END: SubscriptionState.ENDED},
+}
+
+
+def advance(table: Mapping[S, Mapping[I, S]], state: S, given: I) -> S:
+    """The state after `given`. Raises `LocalProtocolError` where the table has no such step."""
+    try:
+        return table[state][given]
+    except KeyError:
+        raise LocalProtocolError(f"{given.name} is not possible in the state {state.name}") from None

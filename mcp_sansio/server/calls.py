@@ -1,0 +1,211 @@
+"""A call in flight: the engine's half of an Exchange, and the one place where its reply is made, once."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ..call import Call
+from ..dispatcher import HANDLER_FAULT, Peer
+from ..exchange import Exchange, Stop
+from ..outcome import Failure, FailureKind, InputRequest, Outcome
+from ..runtime import Event
+from ..storage import Session
+from ..types import JSON
+from ..wire.json import fault_of
+from ._state import CALL, CallInput, CallState, advance
+from .questions import Question
+
+if TYPE_CHECKING:
+    from .server import Server
+
+logger = logging.getLogger("mcp_sansio")
+
+
+class Outlet(Protocol):
+    """Where the messages of a call go: an HTTP response, or a channel."""
+
+    #: Whether anything may be sent before the reply. An HTTP client that accepts no stream gets the reply alone.
+    can_stream: bool
+
+    def send(self, message: bytes) -> None:
+        """Send a message that goes before the reply."""
+
+    def reply(self, running: RunningCall, message: bytes, failure: Failure | None) -> None:
+        """Send the reply. `failure` is set where it is an error."""
+
+    def gone(self, running: RunningCall) -> None:
+        """The call was given up: there will be no reply."""
+
+    async def drained(self) -> None:
+        """Return once the client keeps up with what was sent."""
+
+    def wake(self) -> None:
+        """Tell the driver that there is something to take."""
+
+
+class RunningCall:
+    """One call that a handler runs.
+
+    `owner` is whose answers to its questions count. `session` and `peer` are what is remembered of the client.
+    """
+
+    def __init__(
+        self,
+        server: Server,
+        call: Call,
+        outlet: Outlet,
+        *,
+        owner: object,
+        peer: Peer,
+        principal: str | None,
+        session: Session | None = None,
+        request: Any = None,
+    ) -> None:
+        self.call = call
+        self.state = CallState.RUNNING
+        self.deadline = server.runtime.now() + server.config.call_timeout
+        self._server = server
+        self._outlet = outlet
+        self._owner = owner
+        self._peer = peer
+        self._principal = principal
+        self._session = session
+        self._request = request
+        self._cancelled: Event | None = None
+        self._questions: list[Question] = []
+        self._progress: float | None = None
+
+    @property
+    def cancelled(self) -> Event:
+        """Raised when the call is given up."""
+        if self._cancelled is None:
+            self._cancelled = self._server.runtime.event()
+            if self.state is CallState.CANCELLED:
+                self._cancelled.set()
+        return self._cancelled
+
+    # Running
+
+    async def run(self) -> None:
+        """Run the handler and reply. It raises nothing but what cancels the task, and then the call is still settled."""
+        server = self._server
+        exchange = Exchange(
+            self.call,
+            self,
+            sessions=server.session_access(self._principal),
+            session=self._session,
+            request=self._request,
+            ask_in_arguments=server.dispatcher.asks_in_arguments(self.call),
+        )
+        try:
+            outcome = await server.dispatcher.run(self.call, exchange, self._peer, self._principal)
+        except BaseException:
+            self.finish(Failure(FailureKind.INTERNAL, "the call was interrupted"))
+            raise
+        self.finish(outcome)
+
+    def finish(self, outcome: Outcome) -> None:
+        """Reply with `outcome`, unless the call is over."""
+        was, self.state = self.state, advance(CALL, self.state, CallInput.FINISH)
+        if was is not CallState.RUNNING:
+            return
+        self._settle()
+        message, failure = self._encoded(outcome)
+        self._outlet.reply(self, message, failure)
+        self._outlet.wake()
+
+    def _encoded(self, outcome: Outcome) -> tuple[bytes, Failure | None]:
+        adapter, registry = self.call.adapter, self._server.registry
+        try:
+            message = adapter.encode(self.call, registry, outcome)
+        except (TypeError, ValueError, RecursionError):
+            # What a handler put in a result (a `meta`, say) may not be JSON; only encoding can tell.
+            logger.exception("the result of %s %r cannot be encoded", self.call.operation, self.call.target)
+            outcome = Failure(FailureKind.INTERNAL, HANDLER_FAULT)
+            message = adapter.encode(self.call, registry, outcome)
+        return message, outcome if isinstance(outcome, Failure) else None
+
+    def cancel(self) -> None:
+        """Give the call up: no reply, nothing more sent for it, its task to be cancelled."""
+        was, self.state = self.state, advance(CALL, self.state, CallInput.CANCEL)
+        if was is not CallState.RUNNING:
+            return
+        self._settle()
+        if self._cancelled is not None:
+            self._cancelled.set()
+        self._outlet.gone(self)
+        self._outlet.wake()
+
+    def _settle(self) -> None:
+        for question in self._questions:
+            self._server.questions.close(question)
+            question.event.set()
+        self._questions.clear()
+
+    # What a handler sends while it runs
+
+    async def progress(self, done: float, total: float | None, message: str | None) -> None:
+        """See `Side.progress`. The value must grow (basic/patterns/progress, "Progress Flow")."""
+        if self._progress is not None and done <= self._progress:
+            return
+        self._progress = done
+        await self._notify(lambda: self.call.adapter.encode_progress(self.call, done, total, message))
+
+    async def log(self, level: str, data: JSON, logger: str | None) -> None:
+        """See `Side.log`. Raises ``ValueError`` for data that is not JSON."""
+        fault = fault_of(data)
+        if fault is not None:
+            raise ValueError(f"log data is not JSON: {fault}")
+        await self._notify(lambda: self.call.adapter.encode_log(level, data, logger))
+
+    async def _notify(self, encode: Callable[[], bytes]) -> None:
+        if self.state is not CallState.RUNNING or not self._outlet.can_stream:
+            return
+        self._outlet.send(encode())
+        self._outlet.wake()
+        await self._outlet.drained()
+
+    async def push(self, key: str, request: InputRequest) -> JSON:
+        """See `Side.push`. After `Config.ask_timeout` seconds the question counts as unanswered."""
+        if not self._outlet.can_stream or self._owner is None:
+            text = "the client cannot be asked here: it has no session, or accepts no event stream"
+            raise Stop(Failure(FailureKind.MISSING_CAPABILITY, text))
+        question = self._server.questions.open(self._owner, self._server.config.ask_timeout)
+        self._questions.append(question)
+        try:
+            self._outlet.send(self.call.adapter.encode_question(question.id, request))
+            self._outlet.wake()
+            await question.event.wait()
+        finally:
+            self._server.questions.close(question)
+            if question in self._questions:
+                self._questions.remove(question)
+        if question.reply is None:
+            raise Stop(Failure(FailureKind.TIMED_OUT, f"the client did not answer the question {key!r} in time"))
+        if question.reply.error is not None:
+            raise Stop(Failure(FailureKind.INTERNAL, f"the client refused the question {key!r}"))
+        return question.reply.result
+
+    # Time
+
+    def next_deadline(self) -> float | None:
+        """When `handle_timeout` has something to do, in the runtime's seconds."""
+        if self.state is not CallState.RUNNING:
+            return None
+        return min([self.deadline, *(question.deadline for question in self._questions)])
+
+    def handle_timeout(self, now: float) -> bool:
+        """Do what is due. True where the call itself ran out of time, so that its task should be cancelled."""
+        if self.state is not CallState.RUNNING:
+            return False
+        if self.deadline <= now:
+            seconds = self._server.config.call_timeout
+            self.finish(Failure(FailureKind.TIMED_OUT, f"the call took longer than {seconds:g} seconds"))
+            return True
+        for question in [question for question in self._questions if question.deadline <= now]:
+            self._outlet.send(self.call.adapter.encode_withdrawal(question.id, "nobody answered in time"))
+            self._server.questions.close(question)
+            question.event.set()
+        return False

@@ -1,0 +1,59 @@
+"""What an operator may set. Every limit is finite by default."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import attrs
+
+
+@attrs.frozen(kw_only=True)
+class Config:
+    """The limits and choices of a server. Sizes are in bytes, times in seconds.
+
+    Messages: `max_message` bounds an HTTP body or one message of a channel, `max_depth` its nesting, `max_batch` the
+    messages in a batch, `max_headers` a request's header section.
+
+    Calls: `max_calls` bounds those in flight on one channel or in one session, `call_timeout` how long one may run,
+    `ask_timeout` how long a pushed question waits, `max_answers` and `max_rounds` how much one call may ask.
+
+    Streams: `max_streams` bounds the open listening streams of a server, `max_subscriptions` the resources that one of
+    them watches, `max_unsent` what may wait in memory for a slow client, `replay_events` and `replay_bytes` what is kept
+    of a stream for a client that comes back, `replay_streams` the streams kept of a session. `keep_alive` is the silence
+    after which a comment is sent, and after which a reply that would be JSON becomes a stream. `retry` is what a client
+    is told to wait before it comes back, in milliseconds.
+
+    State: `session_ttl` is the idle life of a session, `state_ttl` that of a ``requestState``. `require_session` refuses
+    what comes without a session on the revisions that have them, and `deletable_sessions` lets clients end theirs.
+
+    HTTP: `allowed_origins` are full origins (``https://app.example``) and `allowed_hosts` names with an optional port,
+    besides the loopback names on a loopback socket; ``"*"`` allows any.
+    """
+
+    max_message: int = 16 * 2**20
+    max_depth: int = 128
+    max_batch: int = 100
+    max_headers: int = 64 * 2**10
+
+    max_calls: int = 1_000
+    call_timeout: float = 3600.0
+    ask_timeout: float = 600.0
+    max_answers: int = 64
+    max_rounds: int = 32
+
+    max_streams: int = 20_000
+    max_subscriptions: int = 1_000
+    max_unsent: int = 2**20
+    replay_events: int = 256
+    replay_bytes: int = 2**20
+    replay_streams: int = 16
+    keep_alive: float = 15.0
+    retry: int = 1_000
+
+    session_ttl: float = 1800.0
+    state_ttl: float = 900.0
+    require_session: bool = False
+    deletable_sessions: bool = False
+
+    allowed_origins: Collection[str] = ()
+    allowed_hosts: Collection[str] = ()

@@ -1,0 +1,354 @@
+"""A duplex channel of whole messages — stdio, a WebSocket, a socket — with one client at its other end.
+
+Facts in: `receive_message`, `receive_overlong`, `receive_eof`, `handle_timeout`. After each of them, and when `wake` was
+called, take everything: `events`, `data_to_send` and `next_deadline`. A stream of bytes needs framing on top
+(`mcp_sansio.wire.lines`); a channel that frames messages itself needs none.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from ..adapters.base import Adapter
+from ..adapters.preamble import Preamble
+from ..adapters.selection import AdapterSet
+from ..call import Call, ClientInfo, DecodeFailure, Reply
+from ..changes import Change, ChangeKind
+from ..dispatcher import Listening
+from ..events import CallCancelled, CallReceived, Event, PeerFaulted
+from ..operation import Operation
+from ..outcome import Failure, FailureKind, Outcome, Rejected, Value
+from ..runtime import Event as Flag
+from ..types import RequestId
+from ._state import CHANNEL, ChannelInput, ChannelState, advance
+from .calls import RunningCall
+from .listening import ListenStream
+from .replies import Replies
+from .topics import Frame
+
+if TYPE_CHECKING:
+    from .server import Server
+
+#: What a client may send before its handshake (basic/lifecycle, "Initialization").
+_BEFORE_HANDSHAKE = frozenset({Operation.DESCRIBE, Operation.HANDSHAKE_COMPLETE, Operation.PING, Operation.CANCEL})
+_LISTS = (Change(ChangeKind.TOOLS), Change(ChangeKind.PROMPTS), Change(ChangeKind.RESOURCES))
+
+
+class ServerConnection:
+    """The server's end of a channel. Made by `Server.connection`.
+
+    One client is at the other end. With a handshake it is remembered here what was negotiated; messages of revisions
+    without one may come in between, and describe themselves. `principal`, `request` and `wake` are as for
+    `HttpTransaction`.
+    """
+
+    def __init__(
+        self,
+        server: Server,
+        *,
+        adapters: AdapterSet | None = None,
+        principal: str | None = None,
+        request: Any = None,
+        wake: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.server = server
+        self.adapters = adapters or server.adapters
+        self.principal = principal
+        self.request = request
+        self.state = ChannelState.NEW
+        self.wake = wake
+        self._negotiated: Adapter | None = None
+        self._client: ClientInfo | None = None
+        self._log_level: str | None = None
+        self._watched: dict[Change, None] = {}
+        self._calls: dict[RequestId, RunningCall | ListenStream] = {}
+        self._messages: deque[bytes] = deque()
+        self._events: deque[Event] = deque()
+        self._unsent = 0
+        self._room: Flag | None = None
+
+    # Facts in
+
+    def receive_message(self, data: bytes) -> None:
+        """One whole message, or batch of them."""
+        if self.state is ChannelState.CLOSED:
+            return
+        if len(data) > self.server.config.max_message:
+            self.receive_overlong(len(data))
+            return
+        preamble = Preamble.of(data, max_depth=self.server.config.max_depth)
+        adapter = self._rendering
+        try:
+            adapter = self.adapters.select(preamble, self._negotiated.version if self._negotiated else None)
+            decoded = self._decode(adapter, preamble)
+        except Rejected as rejected:
+            self._refuse(adapter, preamble, rejected.failure)
+            return
+        group = _Group(self, Replies(is_batch=isinstance(preamble.body, list)))
+        group.replies.expected = sum(map(_expects_reply, decoded))
+        for item in decoded:
+            self._receive(item, adapter, group)
+
+    def receive_overlong(self, size: int) -> None:
+        """A message of more than `Config.max_message` bytes was skipped; `size` is what it had."""
+        most = self.server.config.max_message
+        failure = Failure(FailureKind.TOO_LARGE, f"the message of {size} bytes is larger than {most} bytes")
+        self._events.append(PeerFaulted(failure))
+        self._send(self._rendering.encode_failure(None, failure))
+
+    def receive_eof(self) -> None:
+        """The channel has ended: what is in flight is given up, and nothing is sent any more."""
+        if self.state is ChannelState.CLOSED:
+            return
+        self.state = advance(CHANNEL, self.state, ChannelInput.CLOSE)
+        self.server.topics.unsubscribe(self, self._watched)
+        self.server.stream_closed(self)
+        for held in tuple(self._calls.values()):
+            self._give_up(held)
+        self._messages.clear()
+        self._make_room()
+
+    def handle_timeout(self, now: float) -> None:
+        """The time of `next_deadline` has come; `now` is in the runtime's seconds."""
+        for held in tuple(self._calls.values()):
+            if isinstance(held, RunningCall) and held.handle_timeout(now):
+                self._events.append(CallCancelled(held.call))
+
+    # Things to take
+
+    def events(self) -> list[Event]:
+        """What happened since the last time."""
+        events = list(self._events)
+        self._events.clear()
+        return events
+
+    def data_to_send(self) -> list[bytes]:
+        """The messages to send, in order."""
+        messages = list(self._messages)
+        self._messages.clear()
+        self._unsent = 0
+        self._make_room()
+        return messages
+
+    def next_deadline(self) -> float | None:
+        """When to call `handle_timeout`, in the runtime's seconds, or ``None``."""
+        running = (held.next_deadline() for held in self._calls.values() if isinstance(held, RunningCall))
+        return min((deadline for deadline in running if deadline is not None), default=None)
+
+    # Receiving
+
+    @property
+    def _rendering(self) -> Adapter:
+        return self._negotiated or self.adapters.fallback
+
+    def _decode(self, adapter: Adapter, preamble: Preamble) -> list[Any]:
+        most = self.server.config.max_batch
+        if isinstance(preamble.body, list) and len(preamble.body) > most:
+            raise Rejected(Failure(FailureKind.TOO_LARGE, f"a batch may hold {most} messages at most"))
+        return list(adapter.decode(preamble, client=self._client, log_level=self._log_level))
+
+    def _refuse(self, adapter: Adapter, preamble: Preamble, failure: Failure) -> None:
+        self._events.append(PeerFaulted(failure))
+        body = preamble.body
+        if isinstance(body, dict) and "id" not in body and preamble.method is not None:
+            return
+        message_id = body.get("id") if isinstance(body, dict) else None
+        usable = isinstance(message_id, str | int) and not isinstance(message_id, bool)
+        self._send(adapter.encode_failure(message_id if usable else None, failure))
+
+    def _receive(self, item: Call | DecodeFailure | Reply, adapter: Adapter, group: _Group) -> None:
+        if isinstance(item, DecodeFailure):
+            self._events.append(PeerFaulted(item.failure))
+            if item.replies:
+                group.add(adapter.encode_failure(item.id, item.failure))
+        elif isinstance(item, Reply):
+            if not self.server.questions.answer(self, item):
+                self._events.append(PeerFaulted(Failure(FailureKind.INVALID_PARAMS, "a response to no open question")))
+        elif item.id is None:
+            self._notified(item)
+        else:
+            self._called(item, group)
+
+    def _notified(self, call: Call) -> None:
+        if call.operation is Operation.HANDSHAKE_COMPLETE and self._negotiated is not None:
+            self.watch(_LISTS)
+        elif call.operation is Operation.CANCEL:
+            self._cancel(call.params.get("requestId"))
+
+    def _cancel(self, request_id: Any) -> None:
+        if isinstance(request_id, str | int) and not isinstance(request_id, bool):
+            held = self._calls.get(request_id)
+            if held is not None:
+                self._give_up(held)
+
+    def _give_up(self, held: RunningCall | ListenStream) -> None:
+        if isinstance(held, RunningCall):
+            held.cancel()
+        else:
+            held.end()
+            self.forget(held.call)
+
+    def _called(self, call: Call, group: _Group) -> None:
+        outcome: Outcome | None = self._fault_of(call)
+        if outcome is None and call.operation is Operation.DESCRIBE and call.adapter.has_handshake:
+            self._initialize(call)
+        if outcome is None:
+            outcome = self.server.dispatcher.immediate(call)
+        if isinstance(outcome, Value) and isinstance(outcome.result, Listening):
+            self._listen(call, outcome.result, group)
+        elif outcome is not None:
+            group.add(call.adapter.encode(call, self.server.registry, outcome))
+        else:
+            self._start(call, group)
+
+    def _fault_of(self, call: Call) -> Failure | None:
+        if call.adapter.has_handshake and self._negotiated is None and call.operation not in _BEFORE_HANDSHAKE:
+            return Failure(FailureKind.HANDSHAKE_MISSING, "the handshake is missing: send initialize first")
+        if call.id in self._calls:
+            return Failure(FailureKind.MALFORMED, "the id of a request that is still in flight was used again")
+        if len(self._calls) >= self.server.config.max_calls:
+            return Failure(FailureKind.TOO_MANY, f"at most {self.server.config.max_calls} calls may be in flight")
+        return None
+
+    def _initialize(self, call: Call) -> None:
+        adapter = self.adapters.negotiate(call.params["protocolVersion"])
+        self.state = advance(CHANNEL, self.state, ChannelInput.INITIALIZE)
+        self._negotiated = call.adapter = adapter
+        self._client = adapter.client_info_for(call.params)
+
+    def _start(self, call: Call, group: _Group) -> None:
+        assert call.id is not None
+        running = RunningCall(
+            self.server, call, group, owner=self, peer=self, principal=self.principal, request=self.request
+        )
+        self._calls[call.id] = running
+        self._events.append(CallReceived(call, running.run))
+
+    def _listen(self, call: Call, listening: Listening, group: _Group) -> None:
+        assert call.id is not None
+        fault = self.server.fault_of_listening(listening)
+        if fault is not None:
+            group.add(call.adapter.encode(call, self.server.registry, fault))
+            return
+
+        def finish(message: bytes) -> None:
+            self.forget(call)
+            self._send_woken(message)
+
+        stream = ListenStream(self.server, call, listening, self._send_woken, finish)
+        self._calls[call.id] = stream
+        stream.start()
+
+    # What is remembered of the client, on revisions with a handshake
+
+    @property
+    def adapter(self) -> Adapter:
+        """See `Listener.adapter`: the revision of what is announced here."""
+        return self._rendering
+
+    def deliver(self, frame: Frame) -> None:
+        """See `Listener.deliver`."""
+        self._send_woken(frame[0])
+
+    def watch(self, changes: Iterable[Change]) -> None:
+        """Announce `changes` on this channel from now on."""
+        self._watched.update(dict.fromkeys(changes))
+        self.server.topics.subscribe(self, self._watched)
+
+    async def set_log_level(self, level: str) -> None:
+        """See `Peer.set_log_level`."""
+        self._log_level = level
+
+    async def subscribe(self, uri: str) -> None:
+        """See `Peer.subscribe`."""
+        most = self.server.config.max_subscriptions
+        change = Change(ChangeKind.RESOURCE_UPDATED, uri)
+        if change not in self._watched and len(self._watched) >= most + len(_LISTS):
+            raise Rejected(Failure(FailureKind.TOO_MANY, f"a client may subscribe to {most} resources at most"))
+        self.watch([change])
+
+    async def unsubscribe(self, uri: str) -> None:
+        """See `Peer.unsubscribe`."""
+        change = Change(ChangeKind.RESOURCE_UPDATED, uri)
+        self._watched.pop(change, None)
+        self.server.topics.unsubscribe(self, [change])
+
+    # Sending
+
+    def forget(self, call: Call) -> None:
+        """`call` is over."""
+        assert call.id is not None
+        self._calls.pop(call.id, None)
+
+    def emit(self, event: Event) -> None:
+        """Tell the driver of `event`."""
+        self._events.append(event)
+
+    def _send_woken(self, message: bytes) -> None:
+        self._send(message)
+        self.wake()
+
+    def _send(self, message: bytes) -> None:
+        if self.state is not ChannelState.CLOSED:
+            self._messages.append(message)
+            self._unsent += len(message)
+
+    async def drained(self) -> None:
+        """Return once the client keeps up with what was sent."""
+        if self._unsent > self.server.config.max_unsent and self.state is not ChannelState.CLOSED:
+            if self._room is None:
+                self._room = self.server.runtime.event()
+            await self._room.wait()
+
+    def _make_room(self) -> None:
+        if self._room is not None:
+            self._room.set()
+            self._room = None
+
+
+class _Group:
+    """The `Outlet` of the calls that came in one message."""
+
+    can_stream = True
+
+    def __init__(self, connection: ServerConnection, replies: Replies) -> None:
+        self.replies = replies
+        self._connection = connection
+
+    def add(self, message: bytes | None) -> None:
+        """One reply is made, or will never be."""
+        self.replies.add(message)
+        body = self.replies.body() if self.replies.complete else None
+        if body is not None:
+            self._connection._send(body)
+
+    def send(self, message: bytes) -> None:
+        """See `Outlet.send`."""
+        self._connection._send(message)
+
+    def reply(self, running: RunningCall, message: bytes, failure: Failure | None) -> None:
+        """See `Outlet.reply`."""
+        self._connection.forget(running.call)
+        self.add(message)
+
+    def gone(self, running: RunningCall) -> None:
+        """See `Outlet.gone`."""
+        self._connection.forget(running.call)
+        self._connection.emit(CallCancelled(running.call))
+        self.add(None)
+
+    async def drained(self) -> None:
+        """See `Outlet.drained`."""
+        await self._connection.drained()
+
+    def wake(self) -> None:
+        """See `Outlet.wake`."""
+        self._connection.wake()
+
+
+def _expects_reply(item: Call | DecodeFailure | Reply) -> bool:
+    if isinstance(item, DecodeFailure):
+        return item.replies
+    return isinstance(item, Call) and item.id is not None

@@ -1,0 +1,126 @@
+"""Who may talk to an HTTP endpoint, and in which forms: Host, Origin, CORS, Content-Type and Accept.
+
+Pure functions of a request's headers and the configuration. They decide when a request comes in and not when a server
+is built, because only then is it known which address it came in on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from ipaddress import ip_address
+
+from ..outcome import Failure, FailureKind
+from ..wire.headers import Headers, accepts, media_type, parse_host, parse_origin
+
+JSON_TYPE, STREAM_TYPE = "application/json", "text/event-stream"
+ANY = "*"
+
+#: What a browser's script may read of a response (basic/transports names the headers).
+EXPOSED = "Mcp-Session-Id, MCP-Protocol-Version, WWW-Authenticate"
+_PREFLIGHT_SECONDS = "7200"
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+
+
+def fault_of_host(headers: Headers, *, loopback: bool, allowed: Collection[str]) -> Failure | None:
+    """Refuse a Host that did not mean this server (DNS rebinding), or give ``None``.
+
+    On a loopback socket the name must be a loopback name or allowed. Elsewhere any name will do, unless some are
+    allowed, which then are the only ones.
+    """
+    if ANY in allowed or not (loopback or allowed):
+        return None
+    value = headers.get("host")
+    if value is None:
+        return None if loopback and not allowed else _misdirected("")
+    parsed = parse_host(value)
+    if parsed is not None and ((loopback and _is_loopback(parsed[0])) or _matches(parsed, allowed)):
+        return None
+    return _misdirected(value)
+
+
+def _misdirected(value: str) -> Failure:
+    return Failure(FailureKind.MISDIRECTED, "the Host header names no host that this server answers to", value[:200])
+
+
+def fault_of_origin(
+    headers: Headers, *, loopback: bool, allowed_origins: Collection[str], allowed_hosts: Collection[str]
+) -> Failure | None:
+    """Refuse a web page of a foreign origin (basic/transports, "Security Warning"), or give ``None``.
+
+    An absent Origin is no browser. A loopback origin may talk to a loopback socket, and a page to the host it came from
+    where that host is known to be this one.
+    """
+    value = headers.get("origin")
+    if value is None or ANY in allowed_origins or value in allowed_origins:
+        return None
+    origin = parse_origin(value)
+    if origin is not None and loopback and _is_loopback(origin[1]):
+        return None
+    if origin is not None and _is_same_host(origin, headers.get("host"), loopback=loopback, allowed=allowed_hosts):
+        return None
+    return Failure(FailureKind.FORBIDDEN, "the Origin header names an origin that may not talk to this server", value[:200])
+
+
+def _is_same_host(
+    origin: tuple[str, str, int | None], host: str | None, *, loopback: bool, allowed: Collection[str]
+) -> bool:
+    parsed = parse_host(host) if host is not None else None
+    if parsed is None or not (_matches(parsed, allowed) or (loopback and _is_loopback(parsed[0]))):
+        return False
+    scheme, name, port = origin
+    default = _DEFAULT_PORTS.get(scheme)
+    return parsed[0] == name and (parsed[1] or default) == (port or default)
+
+
+def _matches(host: tuple[str, int | None], allowed: Collection[str]) -> bool:
+    name, port = host
+    for entry in allowed:
+        wanted = parse_host(entry)
+        if wanted is not None and wanted[0] == name and wanted[1] in (None, port):
+            return True
+    return False
+
+
+def _is_loopback(name: str) -> bool:
+    if name == "localhost":
+        return True
+    try:
+        return ip_address(name.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def cors_headers(headers: Headers) -> tuple[tuple[str, str], ...]:
+    """What lets the script of an accepted origin read the response; nothing where no origin is stated."""
+    origin = headers.get("origin")
+    if origin is None:
+        return ()
+    return (
+        ("Access-Control-Allow-Origin", origin),
+        ("Access-Control-Expose-Headers", EXPOSED),
+        ("Vary", "Origin"),
+    )
+
+
+def preflight_headers(headers: Headers, methods: str) -> tuple[tuple[str, str], ...]:
+    """The answer to a browser's preflight: the headers it asks for are allowed, since the origin is."""
+    wanted = headers.get("access-control-request-headers", "")
+    return (
+        ("Access-Control-Allow-Methods", methods),
+        ("Access-Control-Allow-Headers", wanted or "Content-Type"),
+        ("Access-Control-Max-Age", _PREFLIGHT_SECONDS),
+    )
+
+
+def fault_of_content_type(headers: Headers) -> Failure | None:
+    """Refuse a body that says it is not JSON, or give ``None``. Parameters and case do not matter."""
+    stated = headers.get("content-type")
+    if media_type(stated) == JSON_TYPE:
+        return None
+    return Failure(FailureKind.UNSUPPORTED_MEDIA, "the Content-Type must be application/json")
+
+
+def accepted_forms(headers: Headers) -> tuple[bool, bool]:
+    """Whether a reply may be JSON, and whether it may be an event stream."""
+    accept = headers.get("accept")
+    return accepts(accept, JSON_TYPE), accepts(accept, STREAM_TYPE)

@@ -1,0 +1,292 @@
+"""One HTTP request and its response, whatever the endpoint: the part of HTTP that all of MCP's endpoints share.
+
+Facts in: `receive_request`, `receive_body`, `receive_end`, `receive_disconnect`, `handle_timeout`. After each of them
+take everything: `events`, `data_to_send` and `next_deadline`. The same when `wake` was called.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from ..events import Body, CallCancelled, CallReceived, End, Event, Head, Part, PeerFaulted
+from ..outcome import Failure, FailureKind, Rejected
+from ..runtime import Event as Flag
+from ..wire.headers import Headers, split_target
+from ..wire.sse import encode_comment
+from . import gate
+from ._state import RESPONSE, ResponseInput, ResponseState, advance
+from .calls import RunningCall
+
+if TYPE_CHECKING:
+    from ..adapters.base import Adapter
+    from .server import Server
+
+logger = logging.getLogger("mcp_sansio")
+
+_STREAM_HEADERS = (
+    ("Content-Type", gate.STREAM_TYPE),
+    ("Cache-Control", "no-cache, no-transform"),
+    ("X-Accel-Buffering", "no"),
+)
+
+
+class HttpTransaction:
+    """An HTTP request and its response. Made by `Server.http_transaction` and `Server.pair_transaction`.
+
+    `principal` is who the request is from, as the operator's own authentication found, or ``None``. `loopback` says
+    that it came in on a loopback address. `request` is handed to handlers as ``ex.request``. `wake` is called when
+    there is something to take that no fact of this transaction brought about.
+    """
+
+    #: The handlers of the endpoint's methods. A method that is not here is answered with 405.
+    methods: ClassVar[Mapping[str, str]] = {}
+
+    def __init__(
+        self,
+        server: Server,
+        *,
+        principal: str | None = None,
+        loopback: bool = False,
+        request: Any = None,
+        wake: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.server = server
+        self.config = server.config
+        self.principal = principal
+        self.request = request
+        self.state = ResponseState.IDLE
+        self.headers: Headers = Headers.of({})
+        self.query: Mapping[str, str] = {}
+        self.method = ""
+        self.connected = True
+        self.wake = wake
+        self._loopback = loopback
+        self._body: list[bytes] = []
+        self._received = 0
+        self._parts: deque[Part] = deque()
+        self._events: deque[Event] = deque()
+        self._unsent = 0
+        self._room: Flag | None = None
+        self._keep_alive: float | None = None
+        self._running: dict[RunningCall, None] = {}
+
+    # Facts in
+
+    def receive_request(self, method: str, target: str, headers: Iterable[tuple[str, str]] | Mapping[str, str]) -> None:
+        """The request line and the header section. `target` is the path with its query, as it was sent."""
+        self.state = advance(RESPONSE, self.state, ResponseInput.REQUEST)
+        self.headers = Headers.of(headers)
+        self.method = method
+        if "?" in target:
+            self.query = split_target(target)[1]
+        fault = self._fault_of_head()
+        if fault is not None:
+            self.refuse(fault)
+        elif method == "OPTIONS":
+            self.respond(204, gate.preflight_headers(self.headers, self.allowed_methods()))
+        elif method not in self.methods:
+            self.refuse_method()
+        elif method != "POST":
+            self.state = advance(RESPONSE, self.state, ResponseInput.RECEIVED)
+            self._handle()
+        else:
+            fault = gate.fault_of_content_type(self.headers)
+            if fault is not None:
+                self.refuse(fault)
+
+    def receive_body(self, data: bytes) -> None:
+        """A piece of the request's body. More than `Config.max_message` bytes are refused as soon as they are seen."""
+        if self.state is not ResponseState.RECEIVING:
+            return
+        self._received += len(data)
+        if self._received > self.config.max_message:
+            self._body.clear()
+            self.refuse(Failure(FailureKind.TOO_LARGE, f"the body is larger than {self.config.max_message} bytes"))
+            return
+        self._body.append(data)
+
+    def receive_end(self) -> None:
+        """The request is complete."""
+        if self.state is not ResponseState.RECEIVING:
+            return
+        self.state = advance(RESPONSE, self.state, ResponseInput.RECEIVED)
+        self._handle()
+
+    def receive_disconnect(self) -> None:
+        """The connection has gone. Whether that gives calls up is their revision's to say."""
+        if not self.connected:
+            return
+        self.connected = False
+        was, self.state = self.state, advance(RESPONSE, self.state, ResponseInput.DISCONNECT)
+        self._parts.clear()
+        self._unsent = 0
+        self._make_room()
+        if was is not ResponseState.ENDED:
+            self.on_disconnect()
+
+    def handle_timeout(self, now: float) -> None:
+        """The time of `next_deadline` has come; `now` is in the runtime's seconds."""
+        if self._keep_alive is not None and self._keep_alive <= now:
+            self._keep_alive = now + self.config.keep_alive
+            self.on_silence()
+        for running in tuple(self._running):
+            if running.handle_timeout(now):
+                self._events.append(CallCancelled(running.call))
+
+    # Things to take
+
+    def events(self) -> list[Event]:
+        """What happened since the last time."""
+        events = list(self._events)
+        self._events.clear()
+        return events
+
+    def data_to_send(self) -> list[Part]:
+        """The parts of the response that are ready, in order."""
+        parts = list(self._parts)
+        self._parts.clear()
+        self._unsent = 0
+        self._make_room()
+        return parts
+
+    def next_deadline(self) -> float | None:
+        """When to call `handle_timeout`, in the runtime's seconds, or ``None``."""
+        deadlines = [running.next_deadline() for running in self._running]
+        due = [deadline for deadline in (self._keep_alive, *deadlines) if deadline is not None]
+        return min(due) if due else None
+
+    # Getters
+
+    @property
+    def ended(self) -> bool:
+        """Whether the response is complete, or can no longer be sent."""
+        return self.state is ResponseState.ENDED
+
+    # For the endpoints: what they are asked
+
+    def allowed_methods(self) -> str:
+        """The value of ``Allow``."""
+        return ", ".join([*self.methods, "OPTIONS"])
+
+    def on_disconnect(self) -> None:
+        """The client went away before the response was complete."""
+
+    def on_silence(self) -> None:
+        """Nothing was sent for `Config.keep_alive` seconds: say something, so that no proxy cuts the connection."""
+        self.write(encode_comment())
+
+    # For the endpoints: what they may do
+
+    def respond(self, status: int, headers: Iterable[tuple[str, str]] = (), body: bytes = b"") -> None:
+        """Send a whole response."""
+        if self.ended:
+            return
+        length = () if status in (202, 204) and not body else (("Content-Length", str(len(body))),)
+        self._send(Head(status, (*headers, *length, *gate.cors_headers(self.headers))))
+        if body:
+            self._send(Body(body))
+        self.end()
+
+    def respond_json(self, status: int, body: bytes, headers: Iterable[tuple[str, str]] = ()) -> None:
+        """Send a whole response of JSON."""
+        self.respond(status, (("Content-Type", gate.JSON_TYPE), *headers), body)
+
+    def refuse(self, failure: Failure, adapter: Adapter | None = None, headers: Iterable[tuple[str, str]] = ()) -> None:
+        """Answer the request as a whole with `failure`, rendered by `adapter` or by the newest one."""
+        self._events.append(PeerFaulted(failure))
+        rendered_by = adapter or self.server.adapters.fallback
+        shown = failure
+        if failure.kind in _LOGGED:
+            self.server.log_refused(failure)
+            shown = Failure(failure.kind, failure.message)
+        self.respond_json(rendered_by.http_status(failure), rendered_by.encode_failure(None, shown), headers)
+
+    def refuse_method(self) -> None:
+        """Answer 405, naming what is possible."""
+        failure = Failure(FailureKind.METHOD_NOT_ALLOWED, f"{self.method[:20]} is not possible here")
+        self.refuse(failure, headers=(("Allow", self.allowed_methods()),))
+
+    def start_stream(self, headers: Iterable[tuple[str, str]] = ()) -> None:
+        """The response is a stream of events from now on."""
+        if self.state is not ResponseState.WAITING:
+            return
+        self.state = advance(RESPONSE, self.state, ResponseInput.STREAM)
+        self._send(Head(200, (*_STREAM_HEADERS, *headers, *gate.cors_headers(self.headers))))
+        self.start_silence()
+
+    def start_silence(self) -> None:
+        """Count the silence from now on."""
+        self._keep_alive = self.server.runtime.now() + self.config.keep_alive
+
+    def write(self, event: bytes) -> None:
+        """Send an event of the stream, if there is still somebody to read it."""
+        if self.state is ResponseState.STREAMING:
+            self._send(Body(event))
+
+    def end(self) -> None:
+        """The response is complete."""
+        if self.ended:
+            return
+        self.state = advance(RESPONSE, self.state, ResponseInput.END)
+        if not self._running:
+            self._keep_alive = None
+        self._send(End())
+
+    def emit(self, event: Event) -> None:
+        """Tell the driver of `event`."""
+        self._events.append(event)
+
+    def start_call(self, running: RunningCall) -> None:
+        """Have the driver run `running`, and mind its deadlines."""
+        self._running[running] = None
+        self._events.append(CallReceived(running.call, running.run))
+
+    def settle_call(self, running: RunningCall) -> None:
+        """`running` is over."""
+        self._running.pop(running, None)
+        if self.ended and not self._running:
+            self._keep_alive = None
+
+    async def drained(self) -> None:
+        """See `Outlet.drained`."""
+        if self._unsent > self.config.max_unsent and self.connected:
+            if self._room is None:
+                self._room = self.server.runtime.event()
+            await self._room.wait()
+
+    def _make_room(self) -> None:
+        if self._room is not None:
+            self._room.set()
+            self._room = None
+
+    def _send(self, part: Part) -> None:
+        if not self.connected:
+            return
+        self._parts.append(part)
+        if isinstance(part, Body):
+            self._unsent += len(part.data)
+
+    def _fault_of_head(self) -> Failure | None:
+        size = sum(len(name) + len(value) for name, value in self.headers.items())
+        if size > self.config.max_headers:
+            return Failure(FailureKind.HEADERS_TOO_LARGE, f"the headers are larger than {self.config.max_headers} bytes")
+        if self.server.closing:
+            return Failure(FailureKind.UNAVAILABLE, "this server is shutting down")
+        hosts, origins = self.config.allowed_hosts, self.config.allowed_origins
+        return gate.fault_of_host(self.headers, loopback=self._loopback, allowed=hosts) or gate.fault_of_origin(
+            self.headers, loopback=self._loopback, allowed_origins=origins, allowed_hosts=hosts
+        )
+
+    def _handle(self) -> None:
+        body, self._body = b"".join(self._body), []
+        try:
+            getattr(self, self.methods[self.method])(body)
+        except Rejected as rejected:
+            self.refuse(rejected.failure)
+
+
+#: Refusals that an operator probably wants to know of, since a setting would change them.
+_LOGGED = frozenset({FailureKind.MISDIRECTED, FailureKind.FORBIDDEN})

@@ -1,0 +1,41 @@
+"""The replies to one message: a single response, or the array that answers a batch."""
+
+from __future__ import annotations
+
+import attrs
+
+from ..outcome import Failure
+from ..wire.jsonrpc import encode_batch
+
+
+@attrs.define
+class Replies:
+    """What is due for one incoming message.
+
+    `expected` counts the responses still to come; `made` holds those that wait for the others of their batch.
+    `failure` is the failure of a message that is not a batch, which decides an HTTP status.
+    """
+
+    is_batch: bool
+    expected: int = 0
+    made: list[bytes] = attrs.field(factory=list)
+    failure: Failure | None = None
+
+    def add(self, message: bytes | None, failure: Failure | None = None) -> None:
+        """One response is made, or will never be (``None``)."""
+        self.expected -= 1
+        if message is not None:
+            self.made.append(message)
+        if not self.is_batch:
+            self.failure = failure
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing is still to come."""
+        return self.expected <= 0
+
+    def body(self) -> bytes | None:
+        """The whole answer, or ``None`` where there is nothing to say."""
+        if not self.made:
+            return None
+        return encode_batch(self.made) if self.is_batch else self.made[0]

@@ -1,0 +1,199 @@
+"""The server role of an application: what its HTTP requests and channels share."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from ..adapters.selection import AdapterSet
+from ..changes import Change
+from ..dispatcher import Dispatcher, Listening
+from ..outcome import Failure, FailureKind
+from ..registry import Registry
+from ..request_state import StateCodec, StoredState
+from ..runtime import Runtime
+from ..storage import MemorySessionStore, SessionAccess, SessionStore
+from .config import Config
+from .connection import ServerConnection
+from .http import HttpTransaction
+from .pair import PairTransaction
+from .questions import Questions
+from .sessions import LiveSession
+from .streamable import StreamableTransaction
+from .topics import Topics
+
+logger = logging.getLogger("mcp_sansio")
+
+_MAX_LOGGED = 100
+_SETTINGS = {FailureKind.MISDIRECTED: "allowed_hosts", FailureKind.FORBIDDEN: "allowed_origins"}
+
+
+class Closable(Protocol):
+    """A long-lived stream that a shutdown ends."""
+
+    def close(self) -> None:
+        """End the stream as its revision wants it."""
+
+
+class Server:
+    """The pure server role: `registry` on the revisions of `adapters`, within the limits of `config`.
+
+    `runtime` is what the binding lends. `store` keeps sessions and what handlers leave between attempts, in this process
+    unless given; `states` turns the latter into tokens, by the store unless given.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        *,
+        runtime: Runtime,
+        adapters: AdapterSet | None = None,
+        config: Config | None = None,
+        store: SessionStore | None = None,
+        states: StateCodec | None = None,
+    ) -> None:
+        self.registry = registry
+        self.runtime = runtime
+        self.adapters = adapters or AdapterSet.default()
+        self.config = config or Config()
+        self.store: SessionStore = store or MemorySessionStore(clock=runtime.now)
+        self.dispatcher = Dispatcher(
+            registry,
+            runtime,
+            states or StoredState(self.store, runtime, self.config.state_ttl),
+            supported=self.adapters.versions,
+            max_rounds=self.config.max_rounds,
+            max_answers=self.config.max_answers,
+        )
+        self.topics = Topics()
+        self.questions = Questions(runtime)
+        self.pairs: dict[str, PairTransaction] = {}
+        self.closing = False
+        self._streams: dict[Closable, None] = {}
+        self._live: dict[str, LiveSession] = {}
+        self._logged: set[tuple[FailureKind, str]] = set()
+        registry.watch(self.publish)
+
+    # What it makes
+
+    def http_transaction(
+        self,
+        *,
+        principal: str | None = None,
+        loopback: bool = False,
+        request: Any = None,
+        wake: Callable[[], None] = lambda: None,
+    ) -> HttpTransaction:
+        """The engine for one request to the Streamable HTTP endpoint. See `HttpTransaction` for the arguments."""
+        return StreamableTransaction(self, principal=principal, loopback=loopback, request=request, wake=wake)
+
+    def pair_transaction(
+        self,
+        *,
+        message_path: str,
+        principal: str | None = None,
+        loopback: bool = False,
+        request: Any = None,
+        wake: Callable[[], None] = lambda: None,
+    ) -> HttpTransaction:
+        """The engine for one request to either endpoint of the first HTTP transport. See `PairTransaction`.
+
+        Raises ``ValueError`` where no revision of this server has a handshake, since nothing else is spoken there.
+        """
+        adapters = self.adapters.with_handshake()
+        if adapters is None:
+            raise ValueError("the pair of endpoints needs a revision with a handshake")
+        return PairTransaction(
+            self,
+            message_path=message_path,
+            adapters=adapters,
+            principal=principal,
+            loopback=loopback,
+            request=request,
+            wake=wake,
+        )
+
+    def connection(
+        self, *, principal: str | None = None, request: Any = None, wake: Callable[[], None] = lambda: None
+    ) -> ServerConnection:
+        """The engine for one duplex channel. See `ServerConnection` for the arguments."""
+        return ServerConnection(self, principal=principal, request=request, wake=wake)
+
+    # Commands
+
+    def publish(self, change: Change) -> None:
+        """Tell every client that listens for `change`. The registry's own changes come here by themselves."""
+        self.topics.publish(change)
+
+    def shutdown(self) -> None:
+        """End every stream as its revision wants it, and refuse new requests. Calls in flight are left to finish."""
+        self.closing = True
+        for stream in tuple(self._streams):
+            stream.close()
+
+    # For its engines
+
+    def session_access(self, principal: str | None) -> SessionAccess:
+        """The sessions that a handler of `principal` may open and use by handle."""
+        return SessionAccess(self.store, self.runtime, principal, self.config.session_ttl)
+
+    def live_session(self, session_id: str) -> LiveSession:
+        """What of that session is in flight here."""
+        live = self._live.pop(session_id, None)
+        if live is None:
+            self._sweep()
+            live = LiveSession(self, session_id)
+        live.used = self.runtime.now()
+        self._live[session_id] = live
+        return live
+
+    def release(self, live: LiveSession) -> None:
+        """Forget `live` if nothing of it is in flight any more."""
+        if live.idle:
+            self._live.pop(live.id, None)
+
+    def end_session(self, session_id: str) -> None:
+        """The session is over: end what of it is in flight here."""
+        live = self._live.pop(session_id, None)
+        if live is not None:
+            live.end()
+
+    def _sweep(self) -> None:
+        """Drop what is kept for sessions that nobody used for their whole life; the least used come first."""
+        oldest = self.runtime.now() - self.config.session_ttl
+        while self._live:
+            live = next(iter(self._live.values()))
+            if live.used > oldest or live.calls:
+                return
+            self.end_session(live.id)
+
+    def fault_of_streams(self) -> Failure | None:
+        """Why there can be no further stream, or ``None``."""
+        most = self.config.max_streams
+        if len(self._streams) < most:
+            return None
+        return Failure(FailureKind.UNAVAILABLE, f"this server keeps {most} streams open at most")
+
+    def fault_of_listening(self, listening: Listening) -> Failure | None:
+        """Why `listening` cannot be honoured, or ``None``."""
+        most = self.config.max_subscriptions
+        if len(listening.uris) > most:
+            return Failure(FailureKind.TOO_MANY, f"one stream may watch {most} resources at most")
+        return self.fault_of_streams()
+
+    def stream_opened(self, stream: Closable) -> None:
+        """`stream` is open until `stream_closed`."""
+        self._streams[stream] = None
+
+    def stream_closed(self, stream: Any) -> None:
+        """`stream` is over, if it was open."""
+        self._streams.pop(stream, None)
+
+    def log_refused(self, failure: Failure) -> None:
+        """Say once for each refused value, to the operator, which setting would let it in."""
+        seen = (failure.kind, str(failure.data))
+        if seen in self._logged or len(self._logged) >= _MAX_LOGGED:
+            return
+        self._logged.add(seen)
+        logger.warning("%s: %r; add it to %s to let it in", failure.message, failure.data, _SETTINGS[failure.kind])

@@ -1,0 +1,234 @@
+"""HTTP sessions, on the revisions that have them: what is stored, whose they are, and what of them is in flight here.
+
+A session's id travels in a header and is a credential; it is therefore bound to the principal that opened the session,
+and to anybody else the session does not exist (basic/security_best_practices, "Session Hijacking").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from ..call import Call, ClientInfo
+from ..changes import Change, ChangeKind
+from ..outcome import Failure, FailureKind, Rejected
+from ..storage import Session, SessionRecord
+from ..types import JSON, RequestId
+from .calls import RunningCall
+from .streams import EventLog, StandaloneStream
+
+if TYPE_CHECKING:
+    from .server import Server
+
+SESSION_HEADER = "Mcp-Session-Id"
+
+
+def session_key(session_id: str) -> str:
+    """Where the session of `session_id` is stored."""
+    return f"session:{session_id}"
+
+
+def new_session(version: str, client: ClientInfo, principal: str | None) -> dict[str, JSON]:
+    """The record of a session that a handshake opens."""
+    return {
+        "version": version,
+        "principal": principal,
+        "client": {"name": client.name, "version": client.version, "capabilities": dict(client.capabilities)},
+        "log_level": None,
+        "subscriptions": [],
+        "values": {},
+    }
+
+
+class HttpSession:
+    """A session as one request sees it: its record, and the `Peer` that writes to it."""
+
+    def __init__(self, server: Server, session_id: str, record: SessionRecord) -> None:
+        self.id = session_id
+        self._server = server
+        self.values = Session(server.store, session_key(session_id), session_id, record, server.config.session_ttl)
+
+    @property
+    def record(self) -> Mapping[str, JSON]:
+        """The stored data."""
+        return self.values.record.data
+
+    @property
+    def version(self) -> str:
+        """The revision that was negotiated."""
+        version: str = self.record["version"]
+        return version
+
+    @property
+    def principal(self) -> str | None:
+        """Who opened the session."""
+        principal: str | None = self.record["principal"]
+        return principal
+
+    @property
+    def client(self) -> ClientInfo:
+        """What the client said of itself in the handshake."""
+        return ClientInfo(**self.record["client"])
+
+    @property
+    def log_level(self) -> str | None:
+        """The severity from which log messages are wanted, if the client said so."""
+        level: str | None = self.record["log_level"]
+        return level
+
+    @property
+    def owner(self) -> tuple[str, str | None]:
+        """Whose answers count for questions that are asked in this session."""
+        return self.id, self.principal
+
+    async def set_log_level(self, level: str) -> None:
+        """See `Peer.set_log_level`."""
+        await self.values.write(lambda data: {**data, "log_level": level})
+
+    async def subscribe(self, uri: str) -> None:
+        """See `Peer.subscribe`."""
+        most = self._server.config.max_subscriptions
+
+        def add(data: Mapping[str, JSON]) -> Mapping[str, JSON]:
+            held = data["subscriptions"]
+            if uri not in held and len(held) >= most:
+                raise Rejected(Failure(FailureKind.TOO_MANY, f"a session may subscribe to {most} resources at most"))
+            return data if uri in held else {**data, "subscriptions": [*held, uri]}
+
+        await self.values.write(add)
+        self._server.live_session(self.id).watch(uri)
+
+    async def unsubscribe(self, uri: str) -> None:
+        """See `Peer.unsubscribe`."""
+        await self.values.write(
+            lambda data: {**data, "subscriptions": [held for held in data["subscriptions"] if held != uri]}
+        )
+        self._server.live_session(self.id).unwatch(uri)
+
+
+class NoPeer:
+    """The `Peer` of a client of whom nothing is remembered."""
+
+    async def set_log_level(self, level: str) -> None:
+        """Accepted, but there is no session to keep it in."""
+
+    async def subscribe(self, uri: str) -> None:
+        """Refused: without a session there is no stream to tell it on."""
+        raise Rejected(Failure(FailureKind.SESSION_MISSING, "subscribing needs a session; send initialize first"))
+
+    async def unsubscribe(self, uri: str) -> None:
+        """Accepted: there is nothing to stop."""
+
+
+class LiveSession:
+    """What of a session is in flight in this process: calls, and streams that can be resumed."""
+
+    def __init__(self, server: Server, session_id: str) -> None:
+        self.id = session_id
+        self.used = server.runtime.now()
+        self._server = server
+        self._calls: dict[RequestId, list[RunningCall]] = {}
+        self._logs: dict[str, EventLog] = {}
+        self._standalone: list[StandaloneStream] = []
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is in flight, and nothing kept for a client that may come back."""
+        return not (self._calls or self._logs or self._standalone)
+
+    @property
+    def calls(self) -> int:
+        """How many calls are in flight."""
+        return sum(map(len, self._calls.values()))
+
+    # Calls
+
+    def add_call(self, running: RunningCall) -> None:
+        """`running` is in flight. Several calls may use one id, against the rules; each keeps its own response."""
+        assert running.call.id is not None
+        self._calls.setdefault(running.call.id, []).append(running)
+
+    def drop_call(self, running: RunningCall) -> None:
+        """`running` is over."""
+        call_id = running.call.id
+        assert call_id is not None
+        held = self._calls.get(call_id, [])
+        if running in held:
+            held.remove(running)
+        if not held:
+            self._calls.pop(call_id, None)
+
+    def cancel(self, call: Call) -> None:
+        """The client gave up the request that the notification `call` names."""
+        wanted = call.params.get("requestId")
+        if isinstance(wanted, str | int) and not isinstance(wanted, bool):
+            for running in tuple(self._calls.get(wanted, ())):
+                running.cancel()
+
+    # Streams
+
+    def new_log(self) -> EventLog:
+        """A log for a new stream. The oldest finished one makes room, then the oldest of all."""
+        config = self._server.config
+        while len(self._logs) >= config.replay_streams:
+            finished = (held for held in self._logs.values() if held.finished)
+            self._forget(next(finished, next(iter(self._logs.values()))))
+        log = EventLog(self._server.runtime.token(), config.replay_events, config.replay_bytes, config.retry)
+        self._logs[log.id] = log
+        return log
+
+    def _forget(self, log: EventLog) -> None:
+        stream = self.standalone_of(log)
+        if stream is not None:
+            stream.end()
+            self.drop_standalone(stream)
+        self._logs.pop(log.id, None)
+
+    def log_of(self, event_id: str) -> tuple[EventLog, int] | None:
+        """The log of this session that `event_id` belongs to, and the event's number in it, or ``None``."""
+        stream_id, _, number = event_id.rpartition("-")
+        log = self._logs.get(stream_id)
+        if log is None or not (number.isascii() and number.isdigit() and len(number) < 20):
+            return None
+        return log, int(number)
+
+    def standalone_of(self, log: EventLog) -> StandaloneStream | None:
+        """The standalone stream that writes to `log`, if one does."""
+        return next((stream for stream in self._standalone if stream.log is log), None)
+
+    def add_standalone(self, stream: StandaloneStream, uris: list[str]) -> None:
+        """`stream` takes over the session's announcements: each message goes on one stream only."""
+        for older in self._standalone:
+            older.silence()
+        self._standalone.append(stream)
+        kinds = (ChangeKind.TOOLS, ChangeKind.PROMPTS, ChangeKind.RESOURCES)
+        stream.listen([Change(kind) for kind in kinds] + [Change(ChangeKind.RESOURCE_UPDATED, uri) for uri in uris])
+
+    def drop_standalone(self, stream: StandaloneStream) -> None:
+        """`stream` is over. What it listened for moves to the stream before it, if there is one."""
+        if stream not in self._standalone:
+            return
+        changes = stream.silence()
+        self._standalone.remove(stream)
+        self._logs.pop(stream.log.id, None)
+        if self._standalone and changes:
+            self._standalone[-1].listen(changes)
+
+    def watch(self, uri: str) -> None:
+        """The session subscribed to `uri`."""
+        if self._standalone:
+            self._standalone[-1].listen([Change(ChangeKind.RESOURCE_UPDATED, uri)])
+
+    def unwatch(self, uri: str) -> None:
+        """The session unsubscribed from `uri`."""
+        if self._standalone:
+            self._standalone[-1].ignore([Change(ChangeKind.RESOURCE_UPDATED, uri)])
+
+    def end(self) -> None:
+        """The session is over: calls are given up and streams end."""
+        for running in [running for held in self._calls.values() for running in held]:
+            running.cancel()
+        for stream in tuple(self._standalone):
+            stream.end()
+            self.drop_standalone(stream)
+        self._logs.clear()

@@ -1,0 +1,124 @@
+"""Event streams that outlive a connection: the log of what was sent, and the stream of a session's announcements.
+
+An event's id names its stream and its place in it, so that a client can come back with it and nobody can read another
+stream's events by it (basic/transports, "Resumability and Redelivery").
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from ..adapters.base import Adapter
+from ..changes import Change
+from ..wire.sse import encode_event
+from ._state import SUBSCRIPTION, SubscriptionInput, SubscriptionState, advance
+from .topics import Frame
+
+if TYPE_CHECKING:
+    from .server import Server
+
+
+class EventLog:
+    """The last events of one stream.
+
+    It keeps at most `max_events` events and `max_bytes` bytes of them. Who reads the stream now is `reader`, which is
+    handed each event as it is written; there may be none for a while.
+    """
+
+    def __init__(self, stream_id: str, max_events: int, max_bytes: int, retry: int) -> None:
+        self.id = stream_id
+        self.finished = False
+        self.reader: Callable[[bytes], None] | None = None
+        self.on_finish: Callable[[], None] | None = None
+        self._max_events = max_events
+        self._max_bytes = max_bytes
+        self._retry = retry
+        self._events: deque[tuple[int, bytes]] = deque()
+        self._bytes = 0
+        self._number = 0
+
+    def prime(self) -> bytes:
+        """The event without data that tells a client where to come back to, and after how long."""
+        self._number += 1
+        return encode_event(b"", id=f"{self.id}-{self._number}", retry=self._retry)
+
+    def write(self, message: bytes) -> None:
+        """Add `message` to the stream."""
+        self._number += 1
+        event = encode_event(message, id=f"{self.id}-{self._number}")
+        self._events.append((self._number, event))
+        self._bytes += len(event)
+        while len(self._events) > self._max_events or (self._bytes > self._max_bytes and len(self._events) > 1):
+            _, oldest = self._events.popleft()
+            self._bytes -= len(oldest)
+        if self.reader is not None:
+            self.reader(event)
+
+    def finish(self) -> None:
+        """Nothing more will be written. Its reader, if there is one, is told."""
+        self.finished = True
+        if self.on_finish is not None:
+            self.on_finish()
+
+    def after(self, number: int) -> Sequence[bytes]:
+        """The kept events that come after the one with that number."""
+        return [event for held, event in self._events if held > number]
+
+    def attach(self, reader: Callable[[bytes], None], on_finish: Callable[[], None]) -> None:
+        """`reader` reads from now on; the one before it is no longer handed anything."""
+        self.reader, self.on_finish = reader, on_finish
+
+    def detach(self, reader: Callable[[bytes], None]) -> None:
+        """`reader` has gone, unless another took its place already."""
+        if self.reader == reader:
+            self.reader = self.on_finish = None
+
+
+class StandaloneStream:
+    """The announcements of a session, on a stream of their own that the client opened with GET."""
+
+    def __init__(self, server: Server, adapter: Adapter, log: EventLog) -> None:
+        self.adapter = adapter
+        self.log = log
+        self.state = SubscriptionState.OPEN
+        self._server = server
+        self._changes: dict[Change, None] = {}
+
+    def deliver(self, frame: Frame) -> None:
+        """See `Listener.deliver`."""
+        self.log.write(frame[0])
+
+    def listen(self, changes: Iterable[Change]) -> None:
+        """Announce `changes` here from now on."""
+        held = list(changes)
+        self._changes.update(dict.fromkeys(held))
+        self._server.topics.subscribe(self, held)
+
+    def ignore(self, changes: Iterable[Change]) -> None:
+        """Do not announce `changes` here any more."""
+        held = list(changes)
+        for change in held:
+            self._changes.pop(change, None)
+        self._server.topics.unsubscribe(self, held)
+
+    def silence(self) -> list[Change]:
+        """Announce nothing here any more; what was announced."""
+        changes = list(self._changes)
+        self.ignore(changes)
+        return changes
+
+    def attach(self) -> None:
+        """A connection reads the stream again."""
+        self.state = advance(SUBSCRIPTION, self.state, SubscriptionInput.ATTACH)
+
+    def detach(self) -> None:
+        """The connection has gone; what is announced meanwhile is kept for its return."""
+        self.state = advance(SUBSCRIPTION, self.state, SubscriptionInput.DETACH)
+
+    def end(self) -> None:
+        """The stream is over."""
+        self.state = advance(SUBSCRIPTION, self.state, SubscriptionInput.END)
+        self.silence()
+        self.log.finish()

@@ -1,0 +1,56 @@
+"""Who is told of which change within this process, and the telling: one encoding for each revision, however many listen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+import attrs
+
+from ..adapters.base import Adapter
+from ..changes import Change
+
+Frame = tuple[bytes, bytes | None]
+
+
+class Listener(Protocol):
+    """A stream of changes."""
+
+    adapter: Adapter
+
+    def deliver(self, frame: Frame) -> None:
+        """Send one change, encoded by this listener's adapter (see `Adapter.change_frame`)."""
+
+
+@attrs.define
+class Topics:
+    """The listeners of each change."""
+
+    _listeners: dict[Change, dict[Listener, None]] = attrs.field(factory=dict)
+
+    def subscribe(self, listener: Listener, changes: Iterable[Change]) -> None:
+        """Tell `listener` of `changes` from now on."""
+        for change in changes:
+            self._listeners.setdefault(change, {})[listener] = None
+
+    def unsubscribe(self, listener: Listener, changes: Iterable[Change]) -> None:
+        """Stop telling `listener` of `changes`."""
+        for change in changes:
+            held = self._listeners.get(change, {})
+            held.pop(listener, None)
+            if not held:
+                self._listeners.pop(change, None)
+
+    def publish(self, change: Change) -> None:
+        """Tell everybody who listens for `change`, in the order in which they subscribed."""
+        frames: dict[Adapter, Frame] = {}
+        for listener in tuple(self._listeners.get(change, ())):
+            adapter = listener.adapter
+            frame = frames.get(adapter)
+            if frame is None:
+                frame = frames[adapter] = adapter.change_frame(change)
+            listener.deliver(frame)
+
+    def __len__(self) -> int:
+        """How many pairs of a change and a listener there are."""
+        return sum(map(len, self._listeners.values()))

@@ -1,0 +1,305 @@
+"""Where sessions live, and the words that pass between workers: the two protocols, and the pair that needs no service.
+
+A `SessionStore` keeps small JSON objects under unguessable keys; a `Hub` carries messages between the workers of one
+deployment. Both are async and small, so that an engine (SQLite, Redis, PostgreSQL) fits behind them in a page.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+import attrs
+import msgspec
+
+from .errors import McpError, SessionExpired
+from .runtime import Event, Runtime
+from .types import JSON
+
+Cursor = int
+_SAVE_ATTEMPTS = 16
+
+
+class StoreFull(McpError):
+    """The store holds as many records as it may. The peer is told to come back later."""
+
+
+@attrs.frozen
+class SessionRecord:
+    """What a store holds under a key: JSON `data`, and the `version` that `SessionStore.save` compares."""
+
+    data: Mapping[str, JSON]
+    version: int
+
+
+class SessionStore(Protocol):
+    """Records under keys, with expiry. Every method is atomic, also across workers; `ttl` is in seconds."""
+
+    async def create(self, key: str, data: Mapping[str, JSON], *, ttl: float) -> bool:
+        """Keep `data` under `key`. False where a live record is there already. Raises `StoreFull` when out of room."""
+
+    async def get(self, key: str) -> SessionRecord | None:
+        """The live record under `key`, or ``None``."""
+
+    async def save(self, key: str, data: Mapping[str, JSON], *, expected: int, ttl: float) -> bool:
+        """Replace the data and renew the expiry. False where the record is gone or its version is not `expected`."""
+
+    async def touch(self, key: str, *, ttl: float) -> bool:
+        """Renew the expiry alone. False where the record is gone."""
+
+    async def delete(self, key: str) -> None:
+        """Forget the record, if there is one."""
+
+
+@attrs.define
+class _Entry:
+    data: bytes
+    version: int
+    ttl: float
+    expires: float
+
+
+class MemorySessionStore:
+    """A `SessionStore` within one process.
+
+    Data is kept as JSON bytes, so that nobody can change a record by holding on to what they stored. Entries of one
+    lifetime expire in the order in which they were touched; each lifetime therefore keeps its own queue (a dict is
+    one), and sweeping costs only what it removes.
+    """
+
+    def __init__(self, *, clock: Callable[[], float], max_records: int = 100_000) -> None:
+        self._clock = clock
+        self._max_records = max_records
+        self._entries: dict[str, _Entry] = {}
+        self._queues: dict[float, dict[str, None]] = {}
+
+    def __len__(self) -> int:
+        """How many records are live."""
+        self._sweep()
+        return len(self._entries)
+
+    async def create(self, key: str, data: Mapping[str, JSON], *, ttl: float) -> bool:
+        """See `SessionStore.create`."""
+        self._sweep()
+        if key in self._entries:
+            return False
+        if len(self._entries) >= self._max_records:
+            raise StoreFull(f"the session store holds {self._max_records} records")
+        self._put(key, _Entry(msgspec.json.encode(data), 1, ttl, 0.0))
+        return True
+
+    async def get(self, key: str) -> SessionRecord | None:
+        """See `SessionStore.get`."""
+        self._sweep()
+        entry = self._entries.get(key)
+        return None if entry is None else SessionRecord(msgspec.json.decode(entry.data), entry.version)
+
+    async def save(self, key: str, data: Mapping[str, JSON], *, expected: int, ttl: float) -> bool:
+        """See `SessionStore.save`."""
+        self._sweep()
+        entry = self._entries.get(key)
+        if entry is None or entry.version != expected:
+            return False
+        encoded = msgspec.json.encode(data)
+        self._drop(key)
+        self._put(key, _Entry(encoded, expected + 1, ttl, 0.0))
+        return True
+
+    async def touch(self, key: str, *, ttl: float) -> bool:
+        """See `SessionStore.touch`."""
+        self._sweep()
+        entry = self._entries.get(key)
+        if entry is None:
+            return False
+        self._drop(key)
+        self._put(key, attrs.evolve(entry, ttl=ttl))
+        return True
+
+    async def delete(self, key: str) -> None:
+        """See `SessionStore.delete`."""
+        self._drop(key)
+
+    def _put(self, key: str, entry: _Entry) -> None:
+        entry.expires = self._clock() + entry.ttl
+        self._entries[key] = entry
+        self._queues.setdefault(entry.ttl, {})[key] = None
+
+    def _drop(self, key: str) -> None:
+        entry = self._entries.pop(key, None)
+        if entry is None:
+            return
+        queue = self._queues[entry.ttl]
+        del queue[key]
+        if not queue:
+            del self._queues[entry.ttl]
+
+    def _sweep(self) -> None:
+        now = self._clock()
+        for queue in list(self._queues.values()):
+            while queue and self._entries[key := next(iter(queue))].expires <= now:
+                self._drop(key)
+
+
+class Session:
+    """The values that an application keeps for one session, read from a snapshot and written with compare-and-set.
+
+    Values must survive a trip through JSON. A write applies its change to fresh values until it wins.
+    """
+
+    def __init__(self, store: SessionStore, key: str, handle: str, record: SessionRecord, ttl: float) -> None:
+        self.handle = handle
+        self.record = record
+        self._store = store
+        self._key = key
+        self._ttl = ttl
+
+    @property
+    def values(self) -> Mapping[str, JSON]:
+        """Everything kept, as of the last read or write."""
+        values: Mapping[str, JSON] = self.record.data.get("values", {})
+        return values
+
+    def get(self, key: str, default: JSON = None) -> JSON:
+        """One value."""
+        return self.values.get(key, default)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self.values
+
+    async def set(self, key: str, value: JSON) -> None:
+        """Keep one value. Raises `SessionExpired` where the session is gone."""
+        await self.update(lambda values: {**values, key: value})
+
+    async def delete(self, key: str) -> None:
+        """Forget one value. Raises `SessionExpired` where the session is gone."""
+        await self.update(lambda values: {name: value for name, value in values.items() if name != key})
+
+    async def update(self, change: Callable[[Mapping[str, JSON]], Mapping[str, JSON]]) -> None:
+        """Replace the values by ``change(values)``, which may run several times. Raises `SessionExpired`."""
+        await self.write(lambda data: {**data, "values": dict(change(data.get("values", {})))})
+
+    async def write(self, change: Callable[[Mapping[str, JSON]], Mapping[str, JSON]]) -> None:
+        """Replace the whole record, the library's own members included. Raises `SessionExpired`."""
+        for _ in range(_SAVE_ATTEMPTS):
+            data = change(self.record.data)
+            saved = await self._store.save(self._key, data, expected=self.record.version, ttl=self._ttl)
+            fresh = await self._store.get(self._key)
+            if fresh is None:
+                raise SessionExpired("the session expired during a write")
+            self.record = fresh
+            if saved:
+                return
+        raise SessionExpired("the session kept losing its writes to other workers")
+
+
+class SessionAccess:
+    """Sessions by explicit handle, for any revision: open one, hand the handle out, take it as an argument later.
+
+    A handle works only for the principal that opened it.
+    """
+
+    def __init__(self, store: SessionStore, runtime: Runtime, principal: str | None, ttl: float) -> None:
+        self._store = store
+        self._runtime = runtime
+        self._principal = principal
+        self._ttl = ttl
+
+    async def open(self) -> Session:
+        """A new, empty session. Its ``handle`` is what the caller must send back."""
+        handle = self._runtime.token()
+        await self._store.create(_handle_key(handle), {"principal": self._principal, "values": {}}, ttl=self._ttl)
+        session = await self.use(handle)
+        if session is None:
+            raise SessionExpired("the session vanished as it was opened")
+        return session
+
+    async def use(self, handle: str) -> Session | None:
+        """The session of `handle`, or ``None`` where it is unknown, expired or another principal's."""
+        key = _handle_key(handle)
+        record = await self._store.get(key)
+        if record is None or record.data.get("principal") != self._principal:
+            return None
+        await self._store.touch(key, ttl=self._ttl)
+        return Session(self._store, key, handle, record, self._ttl)
+
+    async def drop(self, handle: str) -> None:
+        """Forget the session of `handle`, if it is this principal's."""
+        if await self.use(handle) is not None:
+            await self._store.delete(_handle_key(handle))
+
+
+def _handle_key(handle: str) -> str:
+    return f"handle:{handle}"
+
+
+@attrs.frozen
+class HubMessage:
+    """One message of a topic; `cursor` is the place right after it."""
+
+    cursor: Cursor
+    data: bytes
+
+
+class Hub(Protocol):
+    """Topics of messages between workers, read by cursor: who takes the position first misses nothing after it."""
+
+    async def publish(self, topic: str, data: bytes) -> None:
+        """Append a message."""
+
+    async def position(self, topic: str) -> Cursor:
+        """The place after the newest message."""
+
+    async def poll(self, topic: str, cursor: Cursor) -> Sequence[HubMessage]:
+        """The messages after `cursor`, as soon as there is one. Messages older than what is kept are lost."""
+
+    async def delete(self, topic: str) -> None:
+        """Forget a topic and its messages."""
+
+
+@attrs.define
+class _Topic:
+    messages: deque[HubMessage]
+    position: Cursor = 0
+    waiting: list[Event] = attrs.field(factory=list)
+
+
+class MemoryHub:
+    """A `Hub` between the servers of one process. It keeps the last `keep` messages of a topic."""
+
+    def __init__(self, *, event: Callable[[], Event], keep: int = 1024) -> None:
+        self._event = event
+        self._keep = keep
+        self._topics: dict[str, _Topic] = {}
+
+    def _topic(self, name: str) -> _Topic:
+        topic = self._topics.get(name)
+        if topic is None:
+            topic = self._topics[name] = _Topic(deque(maxlen=self._keep))
+        return topic
+
+    async def publish(self, topic: str, data: bytes) -> None:
+        """See `Hub.publish`."""
+        held = self._topic(topic)
+        held.position += 1
+        held.messages.append(HubMessage(held.position, data))
+        waiting, held.waiting = held.waiting, []
+        for event in waiting:
+            event.set()
+
+    async def position(self, topic: str) -> Cursor:
+        """See `Hub.position`."""
+        return self._topic(topic).position
+
+    async def poll(self, topic: str, cursor: Cursor) -> Sequence[HubMessage]:
+        """See `Hub.poll`."""
+        held = self._topic(topic)
+        while held.position <= cursor:
+            event = self._event()
+            held.waiting.append(event)
+            await event.wait()
+        return [message for message in held.messages if message.cursor > cursor]
+
+    async def delete(self, topic: str) -> None:
+        """See `Hub.delete`."""
+        self._topics.pop(topic, None)
