@@ -143,8 +143,7 @@ def answer_of(reply: Mapping[str, JSON]) -> Answer:
     except ValueError:
         action = AnswerAction.DECLINE
     content = reply.get("content")
-    accepted = action is AnswerAction.ACCEPT and isinstance(content, Mapping)
-    return Answer(action, content if accepted else {})
+    return Answer(action, content if action is AnswerAction.ACCEPT and isinstance(content, Mapping) else {})
 
 
 def fault_of_answer(method: str, reply: JSON) -> str | None:

@@ -51,7 +51,7 @@ class Call:
 
 @attrs.frozen
 class DecodeFailure:
-    """A message that is no call. `id` is quoted in the reply where it could be read; `replies` is false for notifications."""
+    """A message that is no call. `id` is quoted where it could be read; `replies` is false for notifications."""
 
     id: RequestId | None
     failure: Failure

@@ -12,7 +12,7 @@ from .registry import Provider
 
 
 class Scope:
-    """An async context within which `resolve` makes each dependency once. Leaving it closes them, the last one first."""
+    """An async context within which `resolve` makes each dependency once. Leaving it closes them, the last first."""
 
     def __init__(self, providers: Mapping[Any, Provider], exchange: Exchange) -> None:
         self._providers = providers
@@ -47,4 +47,3 @@ class Scope:
         if provider.is_async:
             return await self._stack.enter_async_context(asynccontextmanager(provider.make)(**needs))
         return self._stack.enter_context(contextmanager(provider.make)(**needs))
-

@@ -88,8 +88,8 @@ LISTEN_URIS = "resourceSubscriptions"
 class Dispatcher:
     """Routes operations to the registry and its handlers.
 
-    `supported` are the revisions that this server tells of. `max_rounds` bounds how often one call may be run again in place to ask more, and `max_answers` how many answers it
-    may bring.
+    `supported` are the revisions that this server tells of. `max_rounds` bounds how often one call may be run again in
+    place to ask more, and `max_answers` how many answers it may bring.
     """
 
     def __init__(
@@ -205,7 +205,9 @@ class Dispatcher:
 
     async def _needs_input(self, call: Call, exchange: Exchange, needed: NeedInput, principal: str | None) -> Outcome:
         if call.operation not in HANDLED:
-            logger.error("%s %r asked for input, which only tools, resources and prompts may", call.operation, call.target)
+            logger.error(
+                "%s %r asked for input, which only tools, resources and prompts may", call.operation, call.target
+            )
             return Failure(FailureKind.INTERNAL, HANDLER_FAULT)
         for request in needed.requests.values():
             missing = exchange.missing_capability(request)
@@ -246,7 +248,7 @@ class Dispatcher:
         except ToolError as error:
             return Value(_tool_error(str(error)))
         except Unfit as unfit:
-            logger.error("tool %r returned what cannot be sent: %s", spec.name, unfit)  # noqa: TRY400 - no traceback helps
+            logger.error("tool %r returned what cannot be sent: %s", spec.name, unfit)
             return Value(_tool_error(TOOL_FAULT))
         except Exception:
             logger.exception("tool %r failed", spec.name)
@@ -279,7 +281,9 @@ class Dispatcher:
     async def _complete(self, call: Call, scope: Scope) -> Outcome:
         request = _completion_request(call.params)
         if not self._knows(request):
-            return Failure(FailureKind.INVALID_PARAMS, f"there is no {request.prompt or request.resource!r} to complete for")
+            return Failure(
+                FailureKind.INVALID_PARAMS, f"there is no {request.prompt or request.resource!r} to complete for"
+            )
         spec = self.registry.match_completion(request)
         if spec is None:
             return Value(completion_result(()))
@@ -357,4 +361,3 @@ def _completion_request(params: Mapping[str, JSON]) -> CompletionRequest:
         resource=None if is_prompt else ref["uri"],
         context=(params.get("context") or {}).get("arguments") or {},
     )
-

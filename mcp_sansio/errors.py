@@ -12,7 +12,7 @@ class LocalProtocolError(McpError):
 
 
 class DeclarationError(McpError, ValueError):
-    """A tool, resource, prompt, completion or dependency cannot work as it was declared. The text says how to mend it."""
+    """Something cannot work as it was declared. The text says what, and how to mend it."""
 
 
 class ToolError(McpError):

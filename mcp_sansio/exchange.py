@@ -20,7 +20,9 @@ from .types import JSON, LOG_LEVELS, UNSET, LogLevel
 class Side(Protocol):
     """The engine's half of a call."""
 
-    cancelled: Event
+    @property
+    def cancelled(self) -> Event:
+        """Raised when the call is given up."""
 
     async def progress(self, done: float, total: float | None, message: str | None) -> None:
         """Send a progress notification, unless the call is over."""

@@ -54,7 +54,7 @@ class FailureKind(StrEnum):
 
 @attrs.frozen
 class Value:
-    """A result. `result` is a record of `mcp_sansio.types`, or one of the dispatcher's own (a list page, an empty one)."""
+    """A result. `result` is a record of `mcp_sansio.types`, or one of the dispatcher's own (a list page, say)."""
 
     result: Any
 

@@ -25,6 +25,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 #: Names that the arguments way of asking takes out of a tool's arguments before its own model sees them.
 RESERVED_ARGUMENTS = frozenset({"mcpAnswers", "mcpState"})
 
+_LIST_CACHE = CacheHint(ttl_ms=60_000)
+
 
 class Registry:
     """The tools, resources, prompts and completions of one server.
@@ -48,7 +50,7 @@ class Registry:
         instructions: str | None = None,
         ask_in_arguments: bool = False,
         page_size: int = 100,
-        list_cache: CacheHint = CacheHint(ttl_ms=60_000),  # noqa: B008 - frozen, so sharing one is safe
+        list_cache: CacheHint = _LIST_CACHE,
     ) -> None:
         if page_size < 1:
             raise DeclarationError(f"page_size must be at least 1, not {page_size}")
@@ -398,15 +400,17 @@ def _completion_params(fn: Callable[..., Any]) -> tuple[str, str | None]:
     rest = [name for name in inspect.signature(fn).parameters if name != exchange]
     if len(rest) != 1:
         raise DeclarationError(
-            f"completion {getattr(fn, '__name__', fn)!r} must take one CompletionRequest (and an Exchange if it wants one)"
+            f"completion {getattr(fn, '__name__', fn)!r} must take one CompletionRequest, and may take an Exchange"
         )
     return rest[0], exchange
 
 
 def _hints(fn: Callable[..., Any]) -> dict[str, Any]:
-    target = fn.__init__ if inspect.isclass(fn) else fn  # type: ignore[misc]
+    target = fn.__init__ if inspect.isclass(fn) else fn
     try:
         return get_type_hints(target)
     except NameError as error:
         name = getattr(fn, "__name__", repr(fn))
-        raise DeclarationError(f"{name}: the annotation {error.name!r} cannot be resolved; define it at module level") from error
+        raise DeclarationError(
+            f"{name}: the annotation {error.name!r} cannot be resolved; define it at module level"
+        ) from error

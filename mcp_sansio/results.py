@@ -109,7 +109,7 @@ def _message(item: Any) -> PromptMessage:
         content = TextContent(content)
     if role not in ("user", "assistant") or not isinstance(content, CONTENT_BLOCKS):
         raise Unfit(f"a prompt must return messages, not {type(item).__name__}")
-    return PromptMessage(role, content)
+    return PromptMessage("user" if role == "user" else "assistant", content)
 
 
 def completion_result(value: Any) -> Completion:
@@ -119,5 +119,3 @@ def completion_result(value: Any) -> Completion:
         return made
     total = made.total if made.total is not None else len(made.values)
     return attrs.evolve(made, values=list(made.values)[:MAX_COMPLETIONS], total=total, has_more=True)
-
-

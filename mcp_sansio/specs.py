@@ -52,9 +52,9 @@ class Spec:
 class ToolSpec(Spec):
     """A tool.
 
-    `streaming` starts the reply as a stream at once. `poll_after` (seconds) lets go of a streaming connection after that
-    time where the client can resume it. `ask_in_arguments` is ``None`` where the registry decides. `headers` is the plan
-    for the arguments that HTTP mirrors.
+    `streaming` starts the reply as a stream at once. `poll_after` (seconds) lets go of a streaming connection after
+    that time where the client can resume it. `ask_in_arguments` is ``None`` where the registry decides. `headers` is
+    the plan for the arguments that HTTP mirrors.
     """
 
     input_schema: Mapping[str, JSON]
@@ -68,7 +68,7 @@ class ToolSpec(Spec):
 
     @cached_property
     def simple_input_schema(self) -> Mapping[str, JSON] | None:
-        """The input schema in the form that clients of limited schema support read, or ``None`` if that loses meaning."""
+        """The input schema in a form for clients of limited schema support, or ``None`` if that loses meaning."""
         return stripped(self.input_schema) if self.verbatim_schema else simplified(self.input_schema)
 
     @cached_property

@@ -1,8 +1,8 @@
 """The values that handlers take and give: content, results and descriptions, in no revision's words.
 
-Each class is a plain attrs record with the specification's fields in snake_case. :func:`to_wire` turns a record into the
-specification's JSON object (camelCase, absent fields left out); what an older revision cannot hold is dropped later, by
-its adapter.
+Each class is a plain attrs record with the specification's fields in snake_case. :func:`to_wire` turns a record into
+the specification's JSON object (camelCase, absent fields left out); what an older revision cannot hold is dropped
+later, by its adapter.
 """
 
 from __future__ import annotations

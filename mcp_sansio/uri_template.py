@@ -51,7 +51,9 @@ class UriTemplate:
             end = found.end()
         rest = text[end:]
         if is_template("".join(_EXPRESSION.split(text)[::3])):
-            raise DeclarationError(f"the URI template {text!r} may only use {{name}} (one segment) and {{+name}} (a path)")
+            raise DeclarationError(
+                f"the URI template {text!r} may only use {{name}} (one segment) and {{+name}} (a path)"
+            )
         pattern = re.compile("".join(pieces) + re.escape(rest), re.DOTALL)
         return cls(text, tuple(names), pattern, frozenset(paths))
 

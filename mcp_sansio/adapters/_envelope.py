@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from ..asking import ELICIT
-from ..call import Call, ClientInfo, Decoded, DecodeFailure
-from ..changes import Change
-from ..dispatcher import LISTEN_FILTER, LISTEN_URIS, Described, Listening
-from ..operation import Operation
-from ..outcome import Failure, FailureKind, InputRequest, NeedsInput, Rejected
-from ..registry import Registry
-from ..specs import CacheHint, ToolSpec
-from ..types import JSON, LOG_LEVELS
-from ..wire.headers import Headers, decode_value
-from ..wire.json import encode
-from ..wire.jsonrpc import Envelope, encode_notification
+from mcp_sansio.asking import ELICIT
+from mcp_sansio.call import Call, ClientInfo, Decoded, DecodeFailure
+from mcp_sansio.changes import Change
+from mcp_sansio.dispatcher import LISTEN_FILTER, LISTEN_URIS, Described, Listening
+from mcp_sansio.operation import Operation
+from mcp_sansio.outcome import Failure, FailureKind, InputRequest, NeedsInput, Rejected
+from mcp_sansio.registry import Registry
+from mcp_sansio.specs import CacheHint, ToolSpec
+from mcp_sansio.types import JSON, LOG_LEVELS
+from mcp_sansio.wire.headers import Headers, decode_value
+from mcp_sansio.wire.json import encode
+from mcp_sansio.wire.jsonrpc import Envelope, encode_notification
+
 from .base import CHANGE_METHODS, Adapter, client_info
 from .params import TARGET
 from .preamble import META_VERSION, VERSION_HEADER, Preamble
@@ -64,7 +65,9 @@ class EnvelopeAdapter(Adapter):
 
     def decode_reply(self, envelope: Envelope) -> Decoded | None:
         """A client must not send responses here (basic/transports/streamable-http, "Sending Messages")."""
-        return DecodeFailure(None, Failure(FailureKind.MALFORMED, "this protocol revision has no responses from clients"))
+        return DecodeFailure(
+            None, Failure(FailureKind.MALFORMED, "this protocol revision has no responses from clients")
+        )
 
     def check_message(self, operation: Operation, envelope: Envelope) -> Failure | None:
         """Every request names its revision and its client's capabilities (basic, "Per-request protocol fields")."""
@@ -84,9 +87,9 @@ class EnvelopeAdapter(Adapter):
             call.request_state = envelope.params.get("requestState")
         return call
 
-    def client_info_for(self, meta: Mapping[str, JSON]) -> ClientInfo:
+    def client_info_for(self, source: Mapping[str, JSON]) -> ClientInfo:
         """Who the client of a message says it is. What it does not declare it does not have."""
-        return client_info(meta.get(CLIENT_INFO), meta.get(CLIENT_CAPABILITIES))
+        return client_info(source.get(CLIENT_INFO), source.get(CLIENT_CAPABILITIES))
 
     # Outbound
 

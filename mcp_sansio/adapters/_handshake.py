@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from ..asking import ELICIT
-from ..call import Call, ClientInfo
-from ..dispatcher import Described
-from ..operation import Operation
-from ..outcome import Failure, FailureKind, InputRequest
-from ..registry import Registry
-from ..types import JSON, RequestId
-from ..wire.jsonrpc import Envelope, encode_request
+from mcp_sansio.asking import ELICIT
+from mcp_sansio.call import Call, ClientInfo
+from mcp_sansio.dispatcher import Described
+from mcp_sansio.operation import Operation
+from mcp_sansio.outcome import Failure, FailureKind, InputRequest
+from mcp_sansio.registry import Registry
+from mcp_sansio.types import JSON, RequestId
+from mcp_sansio.wire.jsonrpc import Envelope, encode_request
+
 from .base import Adapter, FailureCode, client_info
 
 HANDSHAKE_METHODS: Mapping[str, Operation] = {
@@ -76,9 +77,9 @@ class HandshakeAdapter(Adapter):
             return Failure(FailureKind.INVALID_PARAMS, "params.protocolVersion must be a string")
         return super().check_message(operation, envelope)
 
-    def client_info_for(self, params: Mapping[str, JSON]) -> ClientInfo:
+    def client_info_for(self, source: Mapping[str, JSON]) -> ClientInfo:
         """Who the client of a handshake says it is. Members that nobody knows are kept."""
-        return client_info(params.get("clientInfo"), params.get("capabilities"))
+        return client_info(source.get("clientInfo"), source.get("capabilities"))
 
     def _described(self, call: Call, registry: Registry, described: Described) -> dict[str, JSON]:
         body: dict[str, JSON] = {
@@ -90,9 +91,9 @@ class HandshakeAdapter(Adapter):
             body["instructions"] = registry.instructions
         return self.finished(body, registry)
 
-    def encode_question(self, id: RequestId, request: InputRequest) -> bytes:
+    def encode_question(self, question_id: RequestId, request: InputRequest) -> bytes:
         """A question to push. URL mode needs an ``elicitationId`` here (client/elicitation, "URL Mode")."""
         params = dict(request.get("params", {}))
         if request["method"] == ELICIT and "url" in params:
-            params.setdefault("elicitationId", str(id))
-        return encode_request(id, request["method"], params)
+            params.setdefault("elicitationId", str(question_id))
+        return encode_request(question_id, request["method"], params)

@@ -10,16 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
-from ..call import Call, ClientInfo, Decoded, DecodeFailure, Reply
-from ..changes import Change, ChangeKind
-from ..dispatcher import Described, Empty, Listening, ListPage
-from ..in_arguments import question_result, with_answer_arguments
-from ..operation import Operation
-from ..outcome import Failure, FailureKind, InputRequest, NeedsInput, Outcome, Rejected
-from ..registry import Registry
-from ..schema import is_object_schema
-from ..specs import CacheHint, PromptSpec, ResourceSpec, Spec, ToolSpec
-from ..types import (
+from mcp_sansio.call import Call, ClientInfo, Decoded, DecodeFailure, Reply
+from mcp_sansio.changes import Change, ChangeKind
+from mcp_sansio.dispatcher import Described, Empty, Listening, ListPage
+from mcp_sansio.in_arguments import question_result, with_answer_arguments
+from mcp_sansio.operation import Operation
+from mcp_sansio.outcome import Failure, FailureKind, InputRequest, NeedsInput, Outcome, Rejected
+from mcp_sansio.registry import Registry
+from mcp_sansio.schema import is_object_schema
+from mcp_sansio.specs import CacheHint, PromptSpec, ResourceSpec, Spec, ToolSpec
+from mcp_sansio.types import (
     JSON,
     UNSET,
     CallToolResult,
@@ -29,9 +29,10 @@ from ..types import (
     RequestId,
     to_wire,
 )
-from ..wire.json import encode
-from ..wire.jsonrpc import Envelope, classify, encode_error, encode_notification, encode_request, encode_result
-from ..wire.jsonrpc import Shape as MessageShape
+from mcp_sansio.wire.json import encode
+from mcp_sansio.wire.jsonrpc import Envelope, classify, encode_error, encode_notification, encode_request, encode_result
+from mcp_sansio.wire.jsonrpc import Shape as MessageShape
+
 from .params import TARGET, fault_of_params
 from .preamble import Preamble
 from .projection import Shape, pick, project_annotated, project_content, project_contents, project_message
@@ -109,7 +110,9 @@ class Adapter:
     def check_http(self, preamble: Preamble, registry: Registry) -> None:
         """Enforce the headers that the revision requires of a POST. Raises `Rejected`."""
 
-    def decode(self, preamble: Preamble, *, client: ClientInfo | None = None, log_level: str | None = None) -> list[Decoded]:
+    def decode(
+        self, preamble: Preamble, *, client: ClientInfo | None = None, log_level: str | None = None
+    ) -> list[Decoded]:
         """The calls, replies and failures in a message.
 
         `client` and `log_level` are what the connection or session remembers; a revision without a handshake reads them
@@ -122,7 +125,9 @@ class Adapter:
             decoded = self.decode_message(body, client, log_level)
             return [] if decoded is None else [decoded]
         if not self.allows_batch:
-            raise Rejected(Failure(FailureKind.MALFORMED, "this protocol revision has no batches; send one message at a time"))
+            raise Rejected(
+                Failure(FailureKind.MALFORMED, "this protocol revision has no batches; send one message at a time")
+            )
         if not body:
             raise Rejected(Failure(FailureKind.MALFORMED, "a batch must hold at least one message"))
         return self._decode_batch(body, client, log_level)
@@ -164,6 +169,10 @@ class Adapter:
         fault = fault_of_params(operation, envelope.params)
         return None if fault is None else Failure(FailureKind.INVALID_PARAMS, fault)
 
+    def client_info_for(self, source: Mapping[str, JSON]) -> ClientInfo:
+        """Who the client says it is, in the params of its handshake or, without one, in a message's ``_meta``."""
+        raise NotImplementedError
+
     def build_call(self, operation: Operation, envelope: Envelope, client: ClientInfo, log_level: str | None) -> Call:
         """The call of a checked message."""
         params = envelope.params
@@ -203,11 +212,11 @@ class Adapter:
         """The result object that asks for input."""
         return self.encode_value(call, registry, question_result(call, needs))
 
-    def encode_failure(self, id: RequestId | None, failure: Failure) -> bytes:
+    def encode_failure(self, request_id: RequestId | None, failure: Failure) -> bytes:
         """The error response for `failure`."""
         code, _ = self.failures[failure.kind]
         data = UNSET if failure.data is None else failure.data
-        return encode_error(id, code, failure.message, data, null_id=self.null_error_id)
+        return encode_error(request_id, code, failure.message, data, null_id=self.null_error_id)
 
     def http_status(self, failure: Failure) -> int:
         """The HTTP status for `failure`, where it is the whole response."""
@@ -288,13 +297,13 @@ class Adapter:
         params = {"level": level, "data": data} if logger is None else {"level": level, "logger": logger, "data": data}
         return encode_notification("notifications/message", params)
 
-    def encode_question(self, id: RequestId, request: InputRequest) -> bytes:
-        """A question to push, as a request with the server's own `id`."""
-        return encode_request(id, request["method"], request.get("params", {}))
+    def encode_question(self, question_id: RequestId, request: InputRequest) -> bytes:
+        """A question to push, as a request with the server's own id."""
+        return encode_request(question_id, request["method"], request.get("params", {}))
 
-    def encode_withdrawal(self, id: RequestId, reason: str) -> bytes:
+    def encode_withdrawal(self, question_id: RequestId, reason: str) -> bytes:
         """The notification that a pushed question is no longer wanted."""
-        return encode_notification("notifications/cancelled", {"requestId": id, "reason": reason})
+        return encode_notification("notifications/cancelled", {"requestId": question_id, "reason": reason})
 
     def change_frame(self, change: Change) -> tuple[bytes, bytes | None]:
         """The announcement of `change`, encoded once for all streams.

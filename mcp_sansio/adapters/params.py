@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from ..operation import Operation
-from ..types import JSON, LOG_LEVELS
+from mcp_sansio.operation import Operation
+from mcp_sansio.types import JSON, LOG_LEVELS
 
 Check = Callable[[JSON], bool]
 Field = tuple[str, bool, Check, str]

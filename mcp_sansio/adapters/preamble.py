@@ -11,9 +11,9 @@ from typing import Any
 
 import attrs
 
-from ..types import JSON
-from ..wire.headers import Headers
-from ..wire.json import JsonError, decode
+from mcp_sansio.types import JSON
+from mcp_sansio.wire.headers import Headers
+from mcp_sansio.wire.json import JsonError, decode
 
 #: The URL's query parameter by which an operator pins an endpoint to one revision.
 PIN = "mcp"

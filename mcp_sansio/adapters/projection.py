@@ -11,7 +11,7 @@ from typing import Any
 
 import attrs
 
-from ..types import (
+from mcp_sansio.types import (
     JSON,
     AudioContent,
     BlobResourceContents,

@@ -7,7 +7,8 @@ from functools import cache
 from importlib import import_module
 from typing import Self
 
-from ..outcome import Failure, FailureKind, Rejected
+from mcp_sansio.outcome import Failure, FailureKind, Rejected
+
 from .base import Adapter
 from .preamble import Preamble
 
@@ -128,7 +129,9 @@ class AdapterSet:
         if body is None:
             return None if header is None else header.strip()
         if header is not None and header.strip() != body:
-            raise Rejected(Failure(FailureKind.HEADER_MISMATCH, "the version header does not match the version in _meta"))
+            raise Rejected(
+                Failure(FailureKind.HEADER_MISMATCH, "the version header does not match the version in _meta")
+            )
         return body
 
     def _stated(self, version: object) -> Adapter:

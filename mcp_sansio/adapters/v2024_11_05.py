@@ -11,7 +11,7 @@ from ._handshake import HandshakeAdapter
 from .projection import Shape
 
 
-class Adapter2024_11_05(HandshakeAdapter):  # noqa: N801 - greppable against the specification
+class Adapter2024_11_05(HandshakeAdapter):
     """The revision of 2024-11-05."""
 
     version: ClassVar[str] = "2024-11-05"

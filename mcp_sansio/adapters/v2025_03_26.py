@@ -1,4 +1,4 @@
-"""Revision 2025-03-26: the first Streamable HTTP, the only one with batches, and what a message that says nothing is in.
+"""Revision 2025-03-26: the first Streamable HTTP, the only one with batches, and the one that silence implies.
 
 It has no elicitation, so questions of every kind ride in the tool call.
 """
@@ -11,7 +11,7 @@ from ._handshake import HandshakeAdapter
 from .projection import Shape
 
 
-class Adapter2025_03_26(HandshakeAdapter):  # noqa: N801 - greppable against the specification
+class Adapter2025_03_26(HandshakeAdapter):
     """The revision of 2025-03-26."""
 
     version: ClassVar[str] = "2025-03-26"

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from ..asking import ELICIT
-from ..outcome import InputRequest
-from ..types import JSON, RequestId
+from mcp_sansio.asking import ELICIT
+from mcp_sansio.outcome import InputRequest
+from mcp_sansio.types import JSON, RequestId
+
 from ._handshake import HandshakeAdapter
 from .projection import Shape
 
 
-class Adapter2025_06_18(HandshakeAdapter):  # noqa: N801 - greppable against the specification
+class Adapter2025_06_18(HandshakeAdapter):
     """The revision of 2025-06-18."""
 
     version: ClassVar[str] = "2025-06-18"
@@ -23,7 +24,9 @@ class Adapter2025_06_18(HandshakeAdapter):  # noqa: N801 - greppable against the
         implementation=frozenset({"name", "title", "version"}),
         tool=frozenset({"name", "title", "description", "inputSchema", "outputSchema", "annotations", "_meta"}),
         resource=frozenset({"uri", "name", "title", "description", "mimeType", "size", "annotations", "_meta"}),
-        resource_template=frozenset({"uriTemplate", "name", "title", "description", "mimeType", "annotations", "_meta"}),
+        resource_template=frozenset(
+            {"uriTemplate", "name", "title", "description", "mimeType", "annotations", "_meta"}
+        ),
         prompt=frozenset({"name", "title", "description", "arguments", "_meta"}),
         prompt_argument=frozenset({"name", "title", "description", "required"}),
         tool_annotations=frozenset({"title", "readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"}),
@@ -42,15 +45,15 @@ class Adapter2025_06_18(HandshakeAdapter):  # noqa: N801 - greppable against the
         simplifies_schemas=True,
     )
 
-    def encode_question(self, id: RequestId, request: InputRequest) -> bytes:
+    def encode_question(self, question_id: RequestId, request: InputRequest) -> bytes:
         """Elicitation has no mode yet, and a choice is an ``enum`` with ``enumNames`` (schema, EnumSchema)."""
         if request["method"] != ELICIT:
-            return super().encode_question(id, request)
+            return super().encode_question(question_id, request)
         params = {name: value for name, value in request["params"].items() if name != "mode"}
         schema = params["requestedSchema"]
         fields = {name: _plain_choice(field) for name, field in schema.get("properties", {}).items()}
         params["requestedSchema"] = {**schema, "properties": fields}
-        return super().encode_question(id, {**request, "params": params})
+        return super().encode_question(question_id, {**request, "params": params})
 
 
 def _plain_choice(field: Mapping[str, JSON]) -> Mapping[str, JSON]:

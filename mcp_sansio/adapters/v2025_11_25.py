@@ -8,7 +8,7 @@ from ._handshake import HandshakeAdapter
 from .projection import Shape
 
 
-class Adapter2025_11_25(HandshakeAdapter):  # noqa: N801 - greppable against the specification
+class Adapter2025_11_25(HandshakeAdapter):
     """The revision of 2025-11-25."""
 
     version: ClassVar[str] = "2025-11-25"
@@ -20,7 +20,9 @@ class Adapter2025_11_25(HandshakeAdapter):  # noqa: N801 - greppable against the
         tool=frozenset(
             {"name", "title", "description", "inputSchema", "outputSchema", "annotations", "icons", "_meta"}
         ),
-        resource=frozenset({"uri", "name", "title", "description", "mimeType", "size", "annotations", "icons", "_meta"}),
+        resource=frozenset(
+            {"uri", "name", "title", "description", "mimeType", "size", "annotations", "icons", "_meta"}
+        ),
         resource_template=frozenset(
             {"uriTemplate", "name", "title", "description", "mimeType", "annotations", "icons", "_meta"}
         ),

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from ..operation import Operation
-from ..outcome import FailureKind
+from mcp_sansio.operation import Operation
+from mcp_sansio.outcome import FailureKind
+
 from ._envelope import EnvelopeAdapter
 from .base import FailureCode
 from .projection import Shape
 
 
-class Adapter2026_07_28(EnvelopeAdapter):  # noqa: N801 - greppable against the specification
+class Adapter2026_07_28(EnvelopeAdapter):
     """The revision of 2026-07-28."""
 
     version: ClassVar[str] = "2026-07-28"
@@ -66,15 +67,15 @@ class Adapter2026_07_28(EnvelopeAdapter):  # noqa: N801 - greppable against the 
         tool=frozenset(
             {"name", "title", "description", "inputSchema", "outputSchema", "annotations", "icons", "_meta"}
         ),
-        resource=frozenset({"uri", "name", "title", "description", "mimeType", "size", "annotations", "icons", "_meta"}),
+        resource=frozenset(
+            {"uri", "name", "title", "description", "mimeType", "size", "annotations", "icons", "_meta"}
+        ),
         resource_template=frozenset(
             {"uriTemplate", "name", "title", "description", "mimeType", "annotations", "icons", "_meta"}
         ),
         prompt=frozenset({"name", "title", "description", "arguments", "icons", "_meta"}),
         prompt_argument=frozenset({"name", "title", "description", "required"}),
-        tool_annotations=frozenset(
-            {"title", "readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"}
-        ),
+        tool_annotations=frozenset({"title", "readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"}),
         annotations=frozenset({"audience", "priority", "lastModified"}),
         content=frozenset(
             {

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from enum import Enum, auto
 from typing import TypeVar
 
-from ..errors import LocalProtocolError
+from mcp_sansio.errors import LocalProtocolError
 
 S = TypeVar("S", bound=Enum)
-I = TypeVar("I", bound=Enum)  # noqa: E741
+Given = TypeVar("Given", bound=Enum)
 
 
 class CallState(Enum):
@@ -144,7 +144,7 @@ SUBSCRIPTION: Mapping[SubscriptionState, Mapping[SubscriptionInput, Subscription
 }
 
 
-def advance(table: Mapping[S, Mapping[I, S]], state: S, given: I) -> S:
+def advance(table: Mapping[S, Mapping[Given, S]], state: S, given: Given) -> S:
     """The state after `given`. Raises `LocalProtocolError` where the table has no such step."""
     try:
         return table[state][given]

@@ -6,14 +6,15 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ..call import Call
-from ..dispatcher import HANDLER_FAULT, Peer
-from ..exchange import Exchange, Stop
-from ..outcome import Failure, FailureKind, InputRequest, Outcome
-from ..runtime import Event
-from ..storage import Session
-from ..types import JSON
-from ..wire.json import fault_of
+from mcp_sansio.call import Call
+from mcp_sansio.dispatcher import HANDLER_FAULT, Peer
+from mcp_sansio.exchange import Exchange, Stop
+from mcp_sansio.outcome import Failure, FailureKind, InputRequest, Outcome
+from mcp_sansio.runtime import Event
+from mcp_sansio.storage import Session
+from mcp_sansio.types import JSON
+from mcp_sansio.wire.json import fault_of
+
 from ._state import CALL, CallInput, CallState, advance
 from .questions import Question
 
@@ -26,8 +27,9 @@ logger = logging.getLogger("mcp_sansio")
 class Outlet(Protocol):
     """Where the messages of a call go: an HTTP response, or a channel."""
 
-    #: Whether anything may be sent before the reply. An HTTP client that accepts no stream gets the reply alone.
-    can_stream: bool
+    @property
+    def can_stream(self) -> bool:
+        """Whether anything may be sent before the reply. An HTTP client that accepts no stream gets the reply alone."""
 
     def send(self, message: bytes) -> None:
         """Send a message that goes before the reply."""
@@ -89,7 +91,7 @@ class RunningCall:
     # Running
 
     async def run(self) -> None:
-        """Run the handler and reply. It raises nothing but what cancels the task, and then the call is still settled."""
+        """Run the handler and reply. Nothing is raised but what cancels the task, and then the call is settled too."""
         server = self._server
         exchange = Exchange(
             self.call,

@@ -18,13 +18,14 @@ class Config:
     `ask_timeout` how long a pushed question waits, `max_answers` and `max_rounds` how much one call may ask.
 
     Streams: `max_streams` bounds the open listening streams of a server, `max_subscriptions` the resources that one of
-    them watches, `max_unsent` what may wait in memory for a slow client, `replay_events` and `replay_bytes` what is kept
-    of a stream for a client that comes back, `replay_streams` the streams kept of a session. `keep_alive` is the silence
-    after which a comment is sent, and after which a reply that would be JSON becomes a stream. `retry` is what a client
-    is told to wait before it comes back, in milliseconds.
+    them watches, `max_unsent` what may wait in memory for a slow client, `replay_events` and `replay_bytes` what is
+    kept of a stream for a client that comes back, `replay_streams` the streams kept of a session. `keep_alive` is the
+    silence after which a comment is sent, and after which a reply that would be JSON becomes a stream. `retry` is what
+    a client is told to wait before it comes back, in milliseconds.
 
-    State: `session_ttl` is the idle life of a session, `state_ttl` that of a ``requestState``. `require_session` refuses
-    what comes without a session on the revisions that have them, and `deletable_sessions` lets clients end theirs.
+    State: `session_ttl` is the idle life of a session, `state_ttl` that of a ``requestState``. `require_session`
+    refuses what comes without a session on the revisions that have them, and `deletable_sessions` lets clients end
+    theirs.
 
     HTTP: `allowed_origins` are full origins (``https://app.example``) and `allowed_hosts` names with an optional port,
     besides the loopback names on a loopback socket; ``"*"`` allows any.

@@ -1,7 +1,7 @@
 """A duplex channel of whole messages — stdio, a WebSocket, a socket — with one client at its other end.
 
-Facts in: `receive_message`, `receive_overlong`, `receive_eof`, `handle_timeout`. After each of them, and when `wake` was
-called, take everything: `events`, `data_to_send` and `next_deadline`. A stream of bytes needs framing on top
+Facts in: `receive_message`, `receive_overlong`, `receive_eof`, `handle_timeout`. After each of them, and when `wake`
+was called, take everything: `events`, `data_to_send` and `next_deadline`. A stream of bytes needs framing on top
 (`mcp_sansio.wire.lines`); a channel that frames messages itself needs none.
 """
 
@@ -11,17 +11,18 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from ..adapters.base import Adapter
-from ..adapters.preamble import Preamble
-from ..adapters.selection import AdapterSet
-from ..call import Call, ClientInfo, DecodeFailure, Reply
-from ..changes import Change, ChangeKind
-from ..dispatcher import Listening
-from ..events import CallCancelled, CallReceived, Event, PeerFaulted
-from ..operation import Operation
-from ..outcome import Failure, FailureKind, Outcome, Rejected, Value
-from ..runtime import Event as Flag
-from ..types import RequestId
+from mcp_sansio.adapters.base import Adapter
+from mcp_sansio.adapters.preamble import Preamble
+from mcp_sansio.adapters.selection import AdapterSet
+from mcp_sansio.call import Call, ClientInfo, DecodeFailure, Reply
+from mcp_sansio.changes import Change, ChangeKind
+from mcp_sansio.dispatcher import Listening
+from mcp_sansio.events import CallCancelled, CallReceived, Event, PeerFaulted
+from mcp_sansio.operation import Operation
+from mcp_sansio.outcome import Failure, FailureKind, Outcome, Rejected, Value
+from mcp_sansio.runtime import Event as Flag
+from mcp_sansio.types import RequestId
+
 from ._state import CHANNEL, ChannelInput, ChannelState, advance
 from .calls import RunningCall
 from .listening import ListenStream

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from ipaddress import ip_address
 
-from ..outcome import Failure, FailureKind
-from ..wire.headers import Headers, accepts, media_type, parse_host, parse_origin
+from mcp_sansio.outcome import Failure, FailureKind
+from mcp_sansio.wire.headers import Headers, accepts, media_type, parse_host, parse_origin
 
 JSON_TYPE, STREAM_TYPE = "application/json", "text/event-stream"
 ANY = "*"
@@ -58,7 +58,9 @@ def fault_of_origin(
         return None
     if origin is not None and _is_same_host(origin, headers.get("host"), loopback=loopback, allowed=allowed_hosts):
         return None
-    return Failure(FailureKind.FORBIDDEN, "the Origin header names an origin that may not talk to this server", value[:200])
+    return Failure(
+        FailureKind.FORBIDDEN, "the Origin header names an origin that may not talk to this server", value[:200]
+    )
 
 
 def _is_same_host(

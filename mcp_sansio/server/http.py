@@ -11,17 +11,19 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ..events import Body, CallCancelled, CallReceived, End, Event, Head, Part, PeerFaulted
-from ..outcome import Failure, FailureKind, Rejected
-from ..runtime import Event as Flag
-from ..wire.headers import Headers, split_target
-from ..wire.sse import encode_comment
+from mcp_sansio.events import Body, CallCancelled, CallReceived, End, Event, Head, Part, PeerFaulted
+from mcp_sansio.outcome import Failure, FailureKind, Rejected
+from mcp_sansio.runtime import Event as Flag
+from mcp_sansio.wire.headers import Headers, split_target
+from mcp_sansio.wire.sse import encode_comment
+
 from . import gate
 from ._state import RESPONSE, ResponseInput, ResponseState, advance
 from .calls import RunningCall
 
 if TYPE_CHECKING:
-    from ..adapters.base import Adapter
+    from mcp_sansio.adapters.base import Adapter
+
     from .server import Server
 
 logger = logging.getLogger("mcp_sansio")
@@ -272,7 +274,9 @@ class HttpTransaction:
     def _fault_of_head(self) -> Failure | None:
         size = sum(len(name) + len(value) for name, value in self.headers.items())
         if size > self.config.max_headers:
-            return Failure(FailureKind.HEADERS_TOO_LARGE, f"the headers are larger than {self.config.max_headers} bytes")
+            return Failure(
+                FailureKind.HEADERS_TOO_LARGE, f"the headers are larger than {self.config.max_headers} bytes"
+            )
         if self.server.closing:
             return Failure(FailureKind.UNAVAILABLE, "this server is shutting down")
         hosts, origins = self.config.allowed_hosts, self.config.allowed_origins

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ..call import Call
-from ..changes import Change, ChangeKind
-from ..dispatcher import Listening
-from ..outcome import Value
-from ..wire.json import encode
+from mcp_sansio.call import Call
+from mcp_sansio.changes import Change, ChangeKind
+from mcp_sansio.dispatcher import Listening
+from mcp_sansio.outcome import Value
+from mcp_sansio.wire.json import encode
+
 from ._state import SUBSCRIPTION, SubscriptionInput, SubscriptionState, advance
 from .topics import Frame
 
@@ -58,6 +59,9 @@ class ListenStream:
         self._server.stream_closed(self)
 
     def close(self) -> None:
-        """The server ends the subscription: its request gets its result (basic/patterns/subscriptions, "Graceful Closure")."""
+        """The server ends the subscription, whose request gets its result.
+
+        Source: basic/patterns/subscriptions, "Graceful Closure".
+        """
         self.end()
         self._finish(self.adapter.encode(self.call, self._server.registry, Value(self._listening)))

@@ -9,10 +9,11 @@ from __future__ import annotations
 from typing import Any, ClassVar
 from urllib.parse import quote
 
-from ..adapters.selection import AdapterSet
-from ..events import Event, Part
-from ..outcome import Failure, FailureKind, Rejected
-from ..wire.sse import encode_event
+from mcp_sansio.adapters.selection import AdapterSet
+from mcp_sansio.events import Event, Part
+from mcp_sansio.outcome import Failure, FailureKind, Rejected
+from mcp_sansio.wire.sse import encode_event
+
 from . import gate
 from .connection import ServerConnection
 from .http import HttpTransaction

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import attrs
 
-from ..call import Reply
-from ..runtime import Event, Runtime
+from mcp_sansio.call import Reply
+from mcp_sansio.runtime import Event, Runtime
 
 
 @attrs.define(eq=False)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import attrs
 
-from ..outcome import Failure
-from ..wire.jsonrpc import encode_batch
+from mcp_sansio.outcome import Failure
+from mcp_sansio.wire.jsonrpc import encode_batch
 
 
 @attrs.define

@@ -6,14 +6,15 @@ import logging
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from ..adapters.selection import AdapterSet
-from ..changes import Change
-from ..dispatcher import Dispatcher, Listening
-from ..outcome import Failure, FailureKind
-from ..registry import Registry
-from ..request_state import StateCodec, StoredState
-from ..runtime import Runtime
-from ..storage import MemorySessionStore, SessionAccess, SessionStore
+from mcp_sansio.adapters.selection import AdapterSet
+from mcp_sansio.changes import Change
+from mcp_sansio.dispatcher import Dispatcher, Listening
+from mcp_sansio.outcome import Failure, FailureKind
+from mcp_sansio.registry import Registry
+from mcp_sansio.request_state import StateCodec, StoredState
+from mcp_sansio.runtime import Runtime
+from mcp_sansio.storage import MemorySessionStore, SessionAccess, SessionStore
+
 from .config import Config
 from .connection import ServerConnection
 from .http import HttpTransaction
@@ -39,8 +40,8 @@ class Closable(Protocol):
 class Server:
     """The pure server role: `registry` on the revisions of `adapters`, within the limits of `config`.
 
-    `runtime` is what the binding lends. `store` keeps sessions and what handlers leave between attempts, in this process
-    unless given; `states` turns the latter into tokens, by the store unless given.
+    `runtime` is what the binding lends. `store` keeps sessions and what handlers leave between attempts, in this
+    process unless given; `states` turns the latter into tokens, by the store unless given.
     """
 
     def __init__(

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from ..call import Call, ClientInfo
-from ..changes import Change, ChangeKind
-from ..outcome import Failure, FailureKind, Rejected
-from ..storage import Session, SessionRecord
-from ..types import JSON, RequestId
+from mcp_sansio.call import Call, ClientInfo
+from mcp_sansio.changes import Change, ChangeKind
+from mcp_sansio.outcome import Failure, FailureKind, Rejected
+from mcp_sansio.storage import Session, SessionRecord
+from mcp_sansio.types import JSON, RequestId
+
 from .calls import RunningCall
 from .streams import EventLog, StandaloneStream
 

@@ -9,15 +9,16 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, ClassVar
 
-from ..adapters.base import Adapter
-from ..adapters.preamble import PIN, Preamble
-from ..call import Call, DecodeFailure, Reply
-from ..dispatcher import Listening
-from ..events import CallCancelled, PeerFaulted, StoreNeeded
-from ..operation import Operation
-from ..outcome import Failure, FailureKind, Outcome, Rejected, Value
-from ..storage import StoreFull
-from ..wire.sse import encode_comment, encode_event
+from mcp_sansio.adapters.base import Adapter
+from mcp_sansio.adapters.preamble import PIN, Preamble
+from mcp_sansio.call import Call, DecodeFailure, Reply
+from mcp_sansio.dispatcher import Listening
+from mcp_sansio.events import CallCancelled, PeerFaulted, StoreNeeded
+from mcp_sansio.operation import Operation
+from mcp_sansio.outcome import Failure, FailureKind, Outcome, Rejected, Value
+from mcp_sansio.storage import StoreFull
+from mcp_sansio.wire.sse import encode_comment, encode_event
+
 from . import gate
 from ._state import ResponseState
 from .calls import RunningCall, logger
@@ -79,7 +80,9 @@ class StreamableTransaction(HttpTransaction):
         elif session_id is not None:
             self._load(session_id, lambda: self._process(self._select(preamble), preamble))
         elif self.config.require_session:
-            raise Rejected(Failure(FailureKind.SESSION_MISSING, f"the header {SESSION_HEADER} is missing; initialize first"))
+            raise Rejected(
+                Failure(FailureKind.SESSION_MISSING, f"the header {SESSION_HEADER} is missing; initialize first")
+            )
         else:
             self._process(adapter, preamble)
 
@@ -91,7 +94,9 @@ class StreamableTransaction(HttpTransaction):
         body = preamble.body
         try:
             if isinstance(body, list) and len(body) > self.config.max_batch:
-                raise Rejected(Failure(FailureKind.TOO_LARGE, f"a batch may hold {self.config.max_batch} messages at most"))
+                raise Rejected(
+                    Failure(FailureKind.TOO_LARGE, f"a batch may hold {self.config.max_batch} messages at most")
+                )
             adapter.check_http(preamble, self.server.registry)
             session = self._session
             decoded = adapter.decode(
@@ -120,7 +125,7 @@ class StreamableTransaction(HttpTransaction):
         self.respond_json(self._adapter.http_status(failure), message)
 
     def _acknowledge(self, decoded: list[Any]) -> None:
-        # A notification that is malformed gets an error status and no response (basic/transports, "Sending Messages" 4).
+        # A malformed notification gets an error status and no response (basic/transports, "Sending Messages" 4).
         faulty = next((item for item in decoded if isinstance(item, DecodeFailure)), None)
         if faulty is not None:
             self.refuse(faulty.failure, self._adapter)
@@ -166,7 +171,9 @@ class StreamableTransaction(HttpTransaction):
 
     def _start(self, call: Call) -> None:
         if self._live is not None and self._live.calls >= self.config.max_calls:
-            failure = Failure(FailureKind.TOO_MANY, f"a session may have {self.config.max_calls} calls in flight at most")
+            failure = Failure(
+                FailureKind.TOO_MANY, f"a session may have {self.config.max_calls} calls in flight at most"
+            )
             self._reply_at_once(call, failure)
             return
         session = self._session
@@ -388,7 +395,7 @@ class StreamableTransaction(HttpTransaction):
             self.end()
 
     def on_disconnect(self) -> None:
-        """The client went away. A resumable stream waits for it; other calls are given up where the revision says so."""
+        """The client went away. A resumable stream waits for it; whether calls are given up is the revision's to say."""
         self.server.stream_closed(self)
         if self._listen is not None:
             self._listen.end()
@@ -406,7 +413,9 @@ class StreamableTransaction(HttpTransaction):
     def _start_listening(self, call: Call, listening: Listening) -> None:
         fault = self.server.fault_of_listening(listening)
         if fault is None and not self.can_stream:
-            fault = Failure(FailureKind.NOT_ACCEPTABLE, "listening needs an Accept header that admits text/event-stream")
+            fault = Failure(
+                FailureKind.NOT_ACCEPTABLE, "listening needs an Accept header that admits text/event-stream"
+            )
         if fault is not None:
             self._reply_at_once(call, fault)
             return
@@ -474,7 +483,9 @@ class StreamableTransaction(HttpTransaction):
         """Go on with a stream where the client lost it, and with that stream alone."""
         found = live.log_of(last)
         if found is None:
-            failure = Failure(FailureKind.SESSION_NOT_FOUND, "there is no stream of this session with that Last-Event-ID")
+            failure = Failure(
+                FailureKind.SESSION_NOT_FOUND, "there is no stream of this session with that Last-Event-ID"
+            )
             self.refuse(failure, self._adapter)
             return
         self._log, number = found

@@ -10,9 +10,10 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from ..adapters.base import Adapter
-from ..changes import Change
-from ..wire.sse import encode_event
+from mcp_sansio.adapters.base import Adapter
+from mcp_sansio.changes import Change
+from mcp_sansio.wire.sse import encode_event
+
 from ._state import SUBSCRIPTION, SubscriptionInput, SubscriptionState, advance
 from .topics import Frame
 

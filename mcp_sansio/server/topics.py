@@ -1,4 +1,4 @@
-"""Who is told of which change within this process, and the telling: one encoding for each revision, however many listen."""
+"""Who is told of which change in this process, and the telling: one encoding for each revision, whoever listens."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Protocol
 
 import attrs
 
-from ..adapters.base import Adapter
-from ..changes import Change
+from mcp_sansio.adapters.base import Adapter
+from mcp_sansio.changes import Change
 
 Frame = tuple[bytes, bytes | None]
 
@@ -16,7 +16,9 @@ Frame = tuple[bytes, bytes | None]
 class Listener(Protocol):
     """A stream of changes."""
 
-    adapter: Adapter
+    @property
+    def adapter(self) -> Adapter:
+        """The revision that changes are encoded in."""
 
     def deliver(self, frame: Frame) -> None:
         """Send one change, encoded by this listener's adapter (see `Adapter.change_frame`)."""
