@@ -174,6 +174,7 @@ class RunningCall:
         if not self._outlet.can_stream or self._owner is None:
             text = "the client cannot be asked here: it has no session, or accepts no event stream"
             raise Stop(Failure(FailureKind.MISSING_CAPABILITY, text))
+        await self._server.workers.ready()
         question = self._server.questions.open(self._owner, self._server.config.ask_timeout)
         self._questions.append(question)
         try:

@@ -13,7 +13,7 @@ from mcp_sansio.outcome import Failure, FailureKind
 from mcp_sansio.registry import Registry
 from mcp_sansio.request_state import StateCodec, StoredState
 from mcp_sansio.runtime import Runtime
-from mcp_sansio.storage import MemorySessionStore, SessionAccess, SessionStore
+from mcp_sansio.storage import Hub, MemorySessionStore, SessionAccess, SessionStore
 
 from .config import Config
 from .connection import ServerConnection
@@ -23,6 +23,7 @@ from .questions import Questions
 from .sessions import LiveSession
 from .streamable import StreamableTransaction
 from .topics import Topics
+from .workers import Workers
 
 logger = logging.getLogger("mcp_sansio")
 
@@ -40,8 +41,9 @@ class Closable(Protocol):
 class Server:
     """The pure server role: `registry` on the revisions of `adapters`, within the limits of `config`.
 
-    `runtime` is what the binding lends. `store` keeps sessions and what handlers leave between attempts, in this
-    process unless given; `states` turns the latter into tokens, by the store unless given.
+    `runtime` is what the binding lends. `store` keeps sessions and what handlers leave between attempts, in this process
+    unless given; `hub` joins the workers of one deployment, of which there is one unless given; `states` turns what
+    handlers leave into tokens, by the store unless given.
     """
 
     def __init__(
@@ -52,6 +54,7 @@ class Server:
         adapters: AdapterSet | None = None,
         config: Config | None = None,
         store: SessionStore | None = None,
+        hub: Hub | None = None,
         states: StateCodec | None = None,
     ) -> None:
         self.registry = registry
@@ -68,6 +71,7 @@ class Server:
             max_answers=self.config.max_answers,
         )
         self.topics = Topics()
+        self.workers = Workers(self, hub)
         self.questions = Questions(runtime)
         self.pairs: dict[str, PairTransaction] = {}
         self.closing = False
@@ -126,6 +130,7 @@ class Server:
     def publish(self, change: Change) -> None:
         """Tell every client that listens for `change`. The registry's own changes come here by themselves."""
         self.topics.publish(change)
+        self.workers.changed(change)
 
     def shutdown(self) -> None:
         """End every stream as its revision wants it, and refuse new requests. Calls in flight are left to finish."""
@@ -148,6 +153,12 @@ class Server:
         live.used = self.runtime.now()
         self._live[session_id] = live
         return live
+
+    def with_live_session(self, session_id: str, act: Callable[[LiveSession], object]) -> None:
+        """Do `act` on what of that session is in flight here, if anything is."""
+        live = self._live.get(session_id)
+        if live is not None:
+            act(live)
 
     def release(self, live: LiveSession) -> None:
         """Forget `live` if nothing of it is in flight any more."""

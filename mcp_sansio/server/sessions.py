@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from mcp_sansio.call import Call, ClientInfo
+from mcp_sansio.call import ClientInfo
 from mcp_sansio.changes import Change, ChangeKind
 from mcp_sansio.outcome import Failure, FailureKind, Rejected
 from mcp_sansio.storage import Session, SessionRecord
@@ -97,14 +97,16 @@ class HttpSession:
             return data if uri in held else {**data, "subscriptions": [*held, uri]}
 
         await self.values.write(add)
-        self._server.live_session(self.id).watch(uri)
+        self._server.with_live_session(self.id, lambda live: live.watch(uri))
+        self._server.workers.watched(self.id, uri, wanted=True)
 
     async def unsubscribe(self, uri: str) -> None:
         """See `Peer.unsubscribe`."""
         await self.values.write(
             lambda data: {**data, "subscriptions": [held for held in data["subscriptions"] if held != uri]}
         )
-        self._server.live_session(self.id).unwatch(uri)
+        self._server.with_live_session(self.id, lambda live: live.unwatch(uri))
+        self._server.workers.watched(self.id, uri, wanted=False)
 
 
 class NoPeer:
@@ -159,12 +161,12 @@ class LiveSession:
         if not held:
             self._calls.pop(call_id, None)
 
-    def cancel(self, call: Call) -> None:
-        """The client gave up the request that the notification `call` names."""
-        wanted = call.params.get("requestId")
-        if isinstance(wanted, str | int) and not isinstance(wanted, bool):
-            for running in tuple(self._calls.get(wanted, ())):
-                running.cancel()
+    def cancel(self, request_id: RequestId) -> bool:
+        """The client gave up a request. False where it is not in flight here."""
+        held = tuple(self._calls.get(request_id, ()))
+        for running in held:
+            running.cancel()
+        return bool(held)
 
     # Streams
 

@@ -145,13 +145,21 @@ class StreamableTransaction(HttpTransaction):
             self._called(item)
 
     def _answer(self, reply: Reply) -> None:
-        if self._session is None or not self.server.questions.answer(self._session.owner, reply):
-            self.emit(PeerFaulted(Failure(FailureKind.INVALID_PARAMS, "a response to no question that is open here")))
+        owner = self._session.owner if self._session else None
+        if owner is not None and self.server.questions.answer(owner, reply):
+            return
+        self.emit(PeerFaulted(Failure(FailureKind.INVALID_PARAMS, "a response to no question that is open here")))
+        if owner is not None:
+            self.server.workers.answered(owner, reply)
 
     def _notified(self, call: Call) -> None:
         # Where there is no session, the client's disconnect is what gives a call up.
-        if call.operation is Operation.CANCEL and self._live is not None:
-            self._live.cancel(call)
+        if call.operation is not Operation.CANCEL or self._live is None:
+            return
+        request_id = call.params.get("requestId")
+        known = isinstance(request_id, str | int) and not isinstance(request_id, bool)
+        if known and not self._live.cancel(request_id):
+            self.server.workers.cancelled(self._live.id, request_id)
 
     def _called(self, call: Call) -> None:
         if call.operation is Operation.DESCRIBE and call.adapter.has_handshake:
@@ -395,7 +403,7 @@ class StreamableTransaction(HttpTransaction):
             self.end()
 
     def on_disconnect(self) -> None:
-        """The client went away. A resumable stream waits for it; whether calls are given up is the revision's to say."""
+        """The client went away. A resumable stream waits for it; whether calls end is the revision's to say."""
         self.server.stream_closed(self)
         if self._listen is not None:
             self._listen.end()
@@ -542,6 +550,7 @@ class StreamableTransaction(HttpTransaction):
 
         def ended() -> None:
             self.server.end_session(session.id)
+            self.server.workers.ended(session.id)
             self.respond(204)
 
         self._await_store(delete, ended)
