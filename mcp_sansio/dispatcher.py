@@ -170,11 +170,11 @@ class Dispatcher:
         try:
             if self.asks_in_arguments(call):
                 take_answers(call)
-            if len(call.answers) > self._max_answers:
-                return Failure(FailureKind.TOO_MANY, f"a call may bring {self._max_answers} answers at most")
             token = call.request_state
             if token is not None:
-                call.state = await self._states.open(call, principal, token)
+                _take_up(call, await self._states.open(call, principal, token))
+            if len(call.answers) > self._max_answers:
+                return Failure(FailureKind.TOO_MANY, f"a call may bring {self._max_answers} answers at most")
             outcome = await self._run_in_scope(call, exchange, peer)
             if isinstance(outcome, NeedsInput):
                 return outcome
@@ -213,8 +213,9 @@ class Dispatcher:
             missing = exchange.missing_capability(request)
             if missing is not None:
                 return missing
-        state = None if needed.state is None else await self._states.seal(call, principal, needed.state)
-        return NeedsInput(dict(needed.requests), state, in_arguments=exchange.in_arguments(needed.requests))
+        left = _left_behind(call, needed)
+        token = None if left is None else await self._states.seal(call, principal, left)
+        return NeedsInput(dict(needed.requests), token, in_arguments=exchange.in_arguments(needed.requests))
 
     async def _route(self, call: Call, scope: Scope, peer: Peer) -> Outcome:
         match call.operation:
@@ -324,6 +325,22 @@ class Dispatcher:
             return await self._runtime.run_sync(functools.partial(fn, **arguments))
         made = fn(**arguments)
         return await made if isinstance(made, Awaitable) else made
+
+
+def _left_behind(call: Call, needed: NeedInput) -> JSON:
+    """What the next attempt of `call` will need, or ``None``: the handler's state, and the answers that there are.
+
+    A client answers what it was asked last, and need not repeat its earlier answers (basic/patterns/mrtr, "Client
+    Requirements"), but the handler starts over and would ask for them again. What is asked anew is not kept.
+    """
+    answers = {key: answer for key, answer in call.answers.items() if key not in needed.requests}
+    return {"state": needed.state, "answers": answers} if answers or needed.state is not None else None
+
+
+def _take_up(call: Call, left: JSON) -> None:
+    """Give `call` what its previous attempt left. What the client says now outranks what it said before."""
+    call.state = left["state"]
+    call.answers = {**left["answers"], **call.answers}
 
 
 def _serial_of(cursor: JSON) -> int | None:

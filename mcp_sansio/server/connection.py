@@ -26,7 +26,7 @@ from mcp_sansio.types import RequestId
 from ._state import CHANNEL, ChannelInput, ChannelState, advance
 from .calls import RunningCall
 from .listening import ListenStream
-from .replies import Replies
+from .replies import Replies, expects_reply, usable_id
 from .topics import Frame
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class ServerConnection:
         wake: Callable[[], None] = lambda: None,
     ) -> None:
         self.server = server
-        self.adapters = adapters or server.adapters
+        self.adapters = server.adapters if adapters is None else adapters
         self.principal = principal
         self.request = request
         self.state = ChannelState.NEW
@@ -88,7 +88,7 @@ class ServerConnection:
             self._refuse(adapter, preamble, rejected.failure)
             return
         group = _Group(self, Replies(is_batch=isinstance(preamble.body, list)))
-        group.replies.expected = sum(map(_expects_reply, decoded))
+        group.replies.expected = sum(map(expects_reply, decoded))
         for item in decoded:
             self._receive(item, adapter, group)
 
@@ -155,9 +155,8 @@ class ServerConnection:
         body = preamble.body
         if isinstance(body, dict) and "id" not in body and preamble.method is not None:
             return
-        message_id = body.get("id") if isinstance(body, dict) else None
-        usable = isinstance(message_id, str | int) and not isinstance(message_id, bool)
-        self._send(adapter.encode_failure(message_id if usable else None, failure))
+        message_id = usable_id(body.get("id")) if isinstance(body, dict) else None
+        self._send(adapter.encode_failure(message_id, failure))
 
     def _receive(self, item: Call | DecodeFailure | Reply, adapter: Adapter, group: _Group) -> None:
         if isinstance(item, DecodeFailure):
@@ -176,11 +175,8 @@ class ServerConnection:
         if call.operation is Operation.HANDSHAKE_COMPLETE and self._negotiated is not None:
             self.watch(_LISTS)
         elif call.operation is Operation.CANCEL:
-            self._cancel(call.params.get("requestId"))
-
-    def _cancel(self, request_id: Any) -> None:
-        if isinstance(request_id, str | int) and not isinstance(request_id, bool):
-            held = self._calls.get(request_id)
+            request_id = usable_id(call.params.get("requestId"))
+            held = None if request_id is None else self._calls.get(request_id)
             if held is not None:
                 self._give_up(held)
 
@@ -347,9 +343,3 @@ class _Group:
     def wake(self) -> None:
         """See `Outlet.wake`."""
         self._connection.wake()
-
-
-def _expects_reply(item: Call | DecodeFailure | Reply) -> bool:
-    if isinstance(item, DecodeFailure):
-        return item.replies
-    return isinstance(item, Call) and item.id is not None

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from mcp_sansio.events import Body, CallCancelled, CallReceived, End, Event, Head, Part, PeerFaulted
 from mcp_sansio.outcome import Failure, FailureKind, Rejected
 from mcp_sansio.runtime import Event as Flag
+from mcp_sansio.types import RequestId
 from mcp_sansio.wire.headers import Headers, split_target
 from mcp_sansio.wire.sse import encode_comment
 
@@ -196,15 +197,24 @@ class HttpTransaction:
         """Send a whole response of JSON."""
         self.respond(status, (("Content-Type", gate.JSON_TYPE), *headers), body)
 
-    def refuse(self, failure: Failure, adapter: Adapter | None = None, headers: Iterable[tuple[str, str]] = ()) -> None:
-        """Answer the request as a whole with `failure`, rendered by `adapter` or by the newest one."""
+    @property
+    def rendering(self) -> Adapter:
+        """The revision that a refusal is written in."""
+        return self.server.adapters.fallback
+
+    def message_id(self) -> RequestId | None:
+        """The id of the message that the request carries, for a refusal to quote."""
+        return None
+
+    def refuse(self, failure: Failure, headers: Iterable[tuple[str, str]] = ()) -> None:
+        """Answer the request as a whole with `failure`."""
         self._events.append(PeerFaulted(failure))
-        rendered_by = adapter or self.server.adapters.fallback
         shown = failure
         if failure.kind in _LOGGED:
             self.server.log_refused(failure)
             shown = Failure(failure.kind, failure.message)
-        self.respond_json(rendered_by.http_status(failure), rendered_by.encode_failure(None, shown), headers)
+        adapter = self.rendering
+        self.respond_json(adapter.http_status(failure), adapter.encode_failure(self.message_id(), shown), headers)
 
     def refuse_method(self) -> None:
         """Answer 405, naming what is possible."""

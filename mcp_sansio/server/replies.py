@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import attrs
 
+from mcp_sansio.call import Call, Decoded, DecodeFailure
 from mcp_sansio.outcome import Failure
+from mcp_sansio.types import JSON, RequestId
 from mcp_sansio.wire.jsonrpc import encode_batch
 
 
@@ -39,3 +41,15 @@ class Replies:
         if not self.made:
             return None
         return encode_batch(self.made) if self.is_batch else self.made[0]
+
+
+def expects_reply(item: Decoded) -> bool:
+    """Whether a response is due for what was decoded."""
+    if isinstance(item, DecodeFailure):
+        return item.replies
+    return isinstance(item, Call) and item.id is not None
+
+
+def usable_id(value: JSON) -> RequestId | None:
+    """A request's id as a peer sent it, or ``None`` for what cannot be one."""
+    return value if isinstance(value, str | int) and not isinstance(value, bool) else None

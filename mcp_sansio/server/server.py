@@ -41,9 +41,9 @@ class Closable(Protocol):
 class Server:
     """The pure server role: `registry` on the revisions of `adapters`, within the limits of `config`.
 
-    `runtime` is what the binding lends. `store` keeps sessions and what handlers leave between attempts, in this process
-    unless given; `hub` joins the workers of one deployment, of which there is one unless given; `states` turns what
-    handlers leave into tokens, by the store unless given.
+    `runtime` is what the binding lends. `store` keeps sessions and what handlers leave between attempts, in this
+    process unless given; `hub` joins the workers of one deployment, of which there is one unless given; `states` turns
+    what handlers leave into tokens, by the store unless given.
     """
 
     def __init__(
@@ -59,13 +59,14 @@ class Server:
     ) -> None:
         self.registry = registry
         self.runtime = runtime
-        self.adapters = adapters or AdapterSet.default()
-        self.config = config or Config()
-        self.store: SessionStore = store or MemorySessionStore(clock=runtime.now)
+        self.adapters = AdapterSet.default() if adapters is None else adapters
+        self.config = Config() if config is None else config
+        # Not `or`: a store may be empty, and then false.
+        self.store: SessionStore = MemorySessionStore(clock=runtime.now) if store is None else store
         self.dispatcher = Dispatcher(
             registry,
             runtime,
-            states or StoredState(self.store, runtime, self.config.state_ttl),
+            StoredState(self.store, runtime, self.config.state_ttl) if states is None else states,
             supported=self.adapters.versions,
             max_rounds=self.config.max_rounds,
             max_answers=self.config.max_answers,

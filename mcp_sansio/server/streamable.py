@@ -17,6 +17,7 @@ from mcp_sansio.events import CallCancelled, PeerFaulted, StoreNeeded
 from mcp_sansio.operation import Operation
 from mcp_sansio.outcome import Failure, FailureKind, Outcome, Rejected, Value
 from mcp_sansio.storage import StoreFull
+from mcp_sansio.types import RequestId
 from mcp_sansio.wire.sse import encode_comment, encode_event
 
 from . import gate
@@ -24,7 +25,7 @@ from ._state import ResponseState
 from .calls import RunningCall, logger
 from .http import HttpTransaction
 from .listening import ListenStream
-from .replies import Replies
+from .replies import Replies, expects_reply, usable_id
 from .sessions import SESSION_HEADER, HttpSession, LiveSession, NoPeer, new_session, session_key
 from .streams import EventLog, StandaloneStream
 
@@ -39,6 +40,7 @@ class StreamableTransaction(HttpTransaction):
         self._accepts_stream = False
         self._accepts_json = False
         self._adapter: Adapter = self.server.adapters.fallback
+        self._preamble: Preamble | None = None
         self._session: HttpSession | None = None
         self._live: LiveSession | None = None
         self._replies = Replies(is_batch=False)
@@ -54,6 +56,16 @@ class StreamableTransaction(HttpTransaction):
         """See `Outlet.can_stream`. A client that went away can still be reached where it may resume."""
         return self._accepts_stream and (self.connected or self._log is not None)
 
+    @property
+    def rendering(self) -> Adapter:
+        """See `HttpTransaction.rendering`: the revision of the message, once it is known."""
+        return self._adapter
+
+    def message_id(self) -> RequestId | None:
+        """See `HttpTransaction.message_id`."""
+        body = self._preamble.body if self._preamble else None
+        return usable_id(body.get("id")) if isinstance(body, dict) else None
+
     def allowed_methods(self) -> str:
         """The value of ``Allow``."""
         hidden = {"DELETE"} if not self.config.deletable_sessions else set()
@@ -68,12 +80,8 @@ class StreamableTransaction(HttpTransaction):
         if not (self._accepts_json or self._accepts_stream):
             text = "the Accept header admits neither application/json nor text/event-stream"
             raise Rejected(Failure(FailureKind.NOT_ACCEPTABLE, text))
-        preamble = Preamble.of(body, self.headers, self.query, max_depth=self.config.max_depth)
-        try:
-            adapter = self.server.adapters.select(preamble)
-        except Rejected as rejected:
-            self._refuse_message(preamble, rejected.failure)
-            return
+        preamble = self._preamble = Preamble.of(body, self.headers, self.query, max_depth=self.config.max_depth)
+        adapter = self.server.adapters.select(preamble)
         session_id = self.headers.get(SESSION_HEADER.lower())
         if not adapter.has_handshake or preamble.method == "initialize":
             self._process(adapter, preamble)
@@ -92,43 +100,28 @@ class StreamableTransaction(HttpTransaction):
     def _process(self, adapter: Adapter, preamble: Preamble) -> None:
         self._adapter = adapter
         body = preamble.body
-        try:
-            if isinstance(body, list) and len(body) > self.config.max_batch:
-                raise Rejected(
-                    Failure(FailureKind.TOO_LARGE, f"a batch may hold {self.config.max_batch} messages at most")
-                )
-            adapter.check_http(preamble, self.server.registry)
-            session = self._session
-            decoded = adapter.decode(
-                preamble,
-                client=session.client if session else None,
-                log_level=session.log_level if session else None,
-            )
-        except Rejected as rejected:
-            self._refuse_message(preamble, rejected.failure)
-            return
+        if isinstance(body, list) and len(body) > self.config.max_batch:
+            raise Rejected(Failure(FailureKind.TOO_LARGE, f"a batch may hold {self.config.max_batch} messages at most"))
+        adapter.check_http(preamble, self.server.registry)
+        session = self._session
+        decoded = adapter.decode(
+            preamble,
+            client=session.client if session else None,
+            log_level=session.log_level if session else None,
+        )
         self._replies = Replies(is_batch=isinstance(body, list))
-        due = [item for item in decoded if _expects_reply(item)]
+        due = [item for item in decoded if expects_reply(item)]
         self._replies.expected = len(due)
         for item in decoded:
             self._receive(item)
         if not due and not self.ended:
             self._acknowledge(decoded)
 
-    def _refuse_message(self, preamble: Preamble, failure: Failure) -> None:
-        """Refuse one message as a whole: the reply quotes its id, where it has one."""
-        body = preamble.body
-        message_id = body.get("id") if isinstance(body, dict) else None
-        usable = isinstance(message_id, str | int) and not isinstance(message_id, bool)
-        self.emit(PeerFaulted(failure))
-        message = self._adapter.encode_failure(message_id if usable else None, failure)
-        self.respond_json(self._adapter.http_status(failure), message)
-
     def _acknowledge(self, decoded: list[Any]) -> None:
         # A malformed notification gets an error status and no response (basic/transports, "Sending Messages" 4).
         faulty = next((item for item in decoded if isinstance(item, DecodeFailure)), None)
         if faulty is not None:
-            self.refuse(faulty.failure, self._adapter)
+            self.refuse(faulty.failure)
         else:
             self.respond(202)
 
@@ -156,9 +149,8 @@ class StreamableTransaction(HttpTransaction):
         # Where there is no session, the client's disconnect is what gives a call up.
         if call.operation is not Operation.CANCEL or self._live is None:
             return
-        request_id = call.params.get("requestId")
-        known = isinstance(request_id, str | int) and not isinstance(request_id, bool)
-        if known and not self._live.cancel(request_id):
+        request_id = usable_id(call.params.get("requestId"))
+        if request_id is not None and not self._live.cancel(request_id):
             self.server.workers.cancelled(self._live.id, request_id)
 
     def _called(self, call: Call) -> None:
@@ -261,10 +253,10 @@ class StreamableTransaction(HttpTransaction):
             try:
                 await work()
             except StoreFull as error:
-                self.refuse(Failure(FailureKind.UNAVAILABLE, str(error)), self._adapter)
+                self.refuse(Failure(FailureKind.UNAVAILABLE, str(error)))
             except Exception:
                 logger.exception("the session store failed")
-                self.refuse(Failure(FailureKind.UNAVAILABLE, "the session store cannot be reached"), self._adapter)
+                self.refuse(Failure(FailureKind.UNAVAILABLE, "the session store cannot be reached"))
             else:
                 self._proceed(then)
             self.wake()
@@ -277,7 +269,7 @@ class StreamableTransaction(HttpTransaction):
         try:
             then()
         except Rejected as rejected:
-            self.refuse(rejected.failure, self._adapter if self._adapter.has_handshake else None)
+            self.refuse(rejected.failure)
 
     def _touch(self) -> None:
         """A session with something in flight does not expire."""
@@ -477,7 +469,7 @@ class StreamableTransaction(HttpTransaction):
             return
         fault = self.server.fault_of_streams()
         if fault is not None:
-            self.refuse(fault, self._adapter)
+            self.refuse(fault)
             return
         log = self._log = self._live.new_log()
         stream = self._standalone = StandaloneStream(self.server, self._adapter, log)
@@ -494,7 +486,7 @@ class StreamableTransaction(HttpTransaction):
             failure = Failure(
                 FailureKind.SESSION_NOT_FOUND, "there is no stream of this session with that Last-Event-ID"
             )
-            self.refuse(failure, self._adapter)
+            self.refuse(failure)
             return
         self._log, number = found
         self._standalone = live.standalone_of(self._log)
@@ -554,9 +546,3 @@ class StreamableTransaction(HttpTransaction):
             self.respond(204)
 
         self._await_store(delete, ended)
-
-
-def _expects_reply(item: Call | DecodeFailure | Reply) -> bool:
-    if isinstance(item, DecodeFailure):
-        return item.replies
-    return isinstance(item, Call) and item.id is not None
