@@ -30,13 +30,16 @@ def elicit(
     only; without it the user just agrees or does not. With `url` the user is sent to that address instead (URL mode);
     `elicitation_id` then names the interaction, and is made up where a revision needs one and none is given.
 
-    Source: client/elicitation.
+    Raises ``ValueError`` for a schema that is no such form. Source: client/elicitation.
     """
     if url is not None:
         params: dict[str, JSON] = {"mode": "url", "message": message, "url": url}
         if elicitation_id is not None:
             params["elicitationId"] = elicitation_id
         return {"method": ELICIT, "params": params}
+    fault = None if schema is None else fault_of_form(schema)
+    if fault is not None:
+        raise ValueError(f"elicit: {fault}")
     requested = dict(schema) if schema is not None else {"type": "object", "properties": {}}
     return {"method": ELICIT, "params": {"message": message, "requestedSchema": requested}}
 
@@ -146,33 +149,31 @@ def answer_of(reply: Mapping[str, JSON]) -> Answer:
     return Answer(action, content if action is AnswerAction.ACCEPT and isinstance(content, Mapping) else {})
 
 
-def fault_of_answer(method: str, reply: JSON) -> str | None:
-    """What is wrong with a client's raw `reply` to a question of `method`, or ``None``.
+def fault_of_answer(request: InputRequest, reply: JSON) -> str | None:
+    """What is wrong with a client's raw `reply` to `request`, or ``None``.
 
     The shapes are those of ElicitResult, CreateMessageResult and ListRootsResult in the schema. A wrong one is the
     client's error and never reaches a handler (basic/patterns/mrtr, "Error Handling").
     """
     if not isinstance(reply, Mapping):
         return "must be an object"
-    return _FAULT_OF[method](reply)
+    return _FAULT_OF[request["method"]](request.get("params", {}), reply)
 
 
-def _fault_of_elicit(reply: Mapping[str, JSON]) -> str | None:
+def _fault_of_elicit(params: Mapping[str, JSON], reply: Mapping[str, JSON]) -> str | None:
     if not isinstance(reply.get("action"), str):
         return "action must be a string"
-    content = reply.get("content", {})
-    if content is not None and not isinstance(content, Mapping):
+    content = reply.get("content")
+    if not isinstance(content, Mapping | None):
         return "content must be an object"
-    for key, value in (content or {}).items():
-        simple = isinstance(value, str | int | float | bool) or (
-            isinstance(value, list) and all(isinstance(item, str) for item in value)
-        )
-        if not simple and value is not None:
-            return f"content.{key} must be a string, number, boolean or list of strings"
-    return None
+    schema = params.get("requestedSchema")
+    if schema is None or reply["action"] != AnswerAction.ACCEPT:
+        return None
+    fault = fault_of_content(schema, content or {})
+    return None if fault is None else f"content.{fault}"
 
 
-def _fault_of_sample(reply: Mapping[str, JSON]) -> str | None:
+def _fault_of_sample(params: Mapping[str, JSON], reply: Mapping[str, JSON]) -> str | None:
     if reply.get("role") not in ("user", "assistant"):
         return "role must be user or assistant"
     if not isinstance(reply.get("model"), str):
@@ -187,7 +188,7 @@ def _fault_of_sample(reply: Mapping[str, JSON]) -> str | None:
     return None
 
 
-def _fault_of_roots(reply: Mapping[str, JSON]) -> str | None:
+def _fault_of_roots(params: Mapping[str, JSON], reply: Mapping[str, JSON]) -> str | None:
     roots = reply.get("roots")
     if not isinstance(roots, list):
         return "roots must be a list"

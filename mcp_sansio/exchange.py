@@ -155,7 +155,7 @@ class Exchange:
     def _checked(self, key: str, request: InputRequest) -> Answer:
         reply = self._call.answers[key]
         bare = isinstance(reply, Mapping) and "action" not in reply and self._in_arguments(request)
-        fault = None if bare else fault_of_answer(request["method"], reply)
+        fault = None if bare else fault_of_answer(request, reply)
         if fault is not None:
             raise Stop(Failure(FailureKind.INVALID_PARAMS, f"the answer to {key!r} is malformed: {fault}"))
         return answer_of(reply)
@@ -167,7 +167,7 @@ class Exchange:
             if default is UNSET:
                 raise
             return default
-        fault = fault_of_answer(request["method"], reply)
+        fault = fault_of_answer(request, reply)
         if fault is not None:
             raise Stop(Failure(FailureKind.INVALID_PARAMS, f"the answer to {key!r} is malformed: {fault}"))
         answer: Mapping[str, JSON] = reply

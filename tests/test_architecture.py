@@ -36,6 +36,7 @@ RINGS = {
     "events": 0,
     "errors": 0,
     "asking": 0,
+    "forms": 0,
     "changes": 0,
     "runtime": 0,
     "wire": 1,

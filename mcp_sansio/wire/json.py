@@ -28,7 +28,7 @@ class JsonError(ValueError):
     """A text is not JSON. The message says what is wrong and where, quotes nothing, and may be sent to a peer."""
 
 
-class TooDeep(JsonError):  # noqa: N818
+class TooDeep(JsonError):
     """A text nests arrays and objects deeper than the limit."""
 
 
