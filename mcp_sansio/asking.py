@@ -12,6 +12,7 @@ from typing import Any
 
 import attrs
 
+from .forms import fault_of_content, fault_of_form
 from .outcome import InputRequest
 from .types import JSON, ContentBlock, TextContent, to_wire
 

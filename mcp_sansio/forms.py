@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from mcp_sansio.types import JSON
+from .types import JSON
 
 _FORMATS = frozenset({"email", "uri", "date", "date-time"})
 
