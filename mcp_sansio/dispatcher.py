@@ -28,6 +28,7 @@ from .results import Unfit, completion_result, prompt_result, resource_result, t
 from .runtime import Runtime
 from .specs import CompletionRequest, CompletionSpec, PromptSpec, ResourceSpec, Spec
 from .types import JSON, CallToolResult, TextContent
+from .wire.json import encode
 
 logger = logging.getLogger("mcp_sansio")
 
@@ -89,7 +90,8 @@ class Dispatcher:
     """Routes operations to the registry and its handlers.
 
     `supported` are the revisions that this server tells of. `max_rounds` bounds how often one call may be run again in
-    place to ask more, and `max_answers` how many answers it may bring.
+    place to ask more, `max_answers` how many answers it may bring, and `max_state` how many bytes of answers and state
+    are kept for its next attempt.
     """
 
     def __init__(
@@ -101,6 +103,7 @@ class Dispatcher:
         supported: tuple[str, ...] = (),
         max_rounds: int = 32,
         max_answers: int = 64,
+        max_state: int = 2**16,
     ) -> None:
         self.registry = registry
         self._supported = supported
@@ -108,6 +111,7 @@ class Dispatcher:
         self._states = states
         self._max_rounds = max_rounds
         self._max_answers = max_answers
+        self._max_state = max_state
 
     # What needs no handler
 
@@ -214,6 +218,9 @@ class Dispatcher:
             if missing is not None:
                 return missing
         left = _left_behind(call, needed)
+        if left is not None and len(encode(left)) > self._max_state:
+            most = self._max_state
+            return Failure(FailureKind.TOO_LARGE, f"what a call has to keep for its next attempt is over {most} bytes")
         token = None if left is None else await self._states.seal(call, principal, left)
         return NeedsInput(dict(needed.requests), token, in_arguments=exchange.in_arguments(needed.requests))
 

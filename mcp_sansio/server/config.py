@@ -23,9 +23,9 @@ class Config:
     silence after which a comment is sent, and after which a reply that would be JSON becomes a stream. `retry` is what
     a client is told to wait before it comes back, in milliseconds.
 
-    State: `session_ttl` is the idle life of a session, `state_ttl` that of a ``requestState``. `require_session`
-    refuses what comes without a session on the revisions that have them, and `deletable_sessions` lets clients end
-    theirs.
+    State: `session_ttl` is the idle life of a session, `state_ttl` that of a ``requestState``, and `max_state` bounds
+    what is kept behind one (the handler's state and the answers of earlier rounds). `require_session` refuses what
+    comes without a session on the revisions that have them, and `deletable_sessions` lets clients end theirs.
 
     HTTP: `allowed_origins` are full origins (``https://app.example``) and `allowed_hosts` names with an optional port,
     besides the loopback names on a loopback socket; ``"*"`` allows any.
@@ -53,6 +53,7 @@ class Config:
 
     session_ttl: float = 1800.0
     state_ttl: float = 900.0
+    max_state: int = 64 * 2**10
     require_session: bool = False
     deletable_sessions: bool = False
 

@@ -70,6 +70,7 @@ class Server:
             supported=self.adapters.versions,
             max_rounds=self.config.max_rounds,
             max_answers=self.config.max_answers,
+            max_state=self.config.max_state,
         )
         self.topics = Topics()
         self.workers = Workers(self, hub)
