@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 import mcp_sansio
+
+sys.path.insert(0, str(Path(__file__).parent))
+import _tables
 
 project = "mcp-sansio"
 author = "the mcp-sansio authors"
 release = version = metadata.version("mcp-sansio")
 
 extensions = ["myst_parser", "sphinx.ext.autodoc"]
-exclude_patterns = ["_build", "examples"]
+exclude_patterns = ["_build", "_generated", "examples"]
 html_theme = "furo"
 html_title = f"mcp-sansio {version}"
 myst_enable_extensions = ["colon_fence", "deflist"]
@@ -34,6 +39,10 @@ def resolve_public_name(app: Any, env: Any, node: Any, contnode: Any) -> Any:
         return None
     domain = env.get_domain("py")
     return domain.resolve_xref(env, node["refdoc"], app.builder, "obj", f"mcp_sansio.{name}", node, contnode)
+
+
+# The pages include these, so they have to be there before the first page is read.
+_tables.write(Path(__file__).parent / "_generated")
 
 
 def setup(app: Any) -> None:
