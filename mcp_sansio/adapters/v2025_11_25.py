@@ -14,6 +14,8 @@ class Adapter2025_11_25(HandshakeAdapter):
     version: ClassVar[str] = "2025-11-25"
     can_push_ask: ClassVar[bool] = True
     primes_streams: ClassVar[bool] = True
+    # The schema made the id of an error optional, and still does not take null.
+    null_error_id: ClassVar[bool] = False
 
     shape: ClassVar[Shape] = Shape(
         implementation=frozenset({"name", "title", "version", "description", "websiteUrl", "icons"}),
