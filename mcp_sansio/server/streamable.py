@@ -202,8 +202,9 @@ class StreamableTransaction(HttpTransaction):
     # Sessions
 
     def _initialize(self, call: Call) -> None:
-        adapter = self.server.adapters.negotiate(call.params["protocolVersion"])
-        call.adapter = adapter
+        if self.query.get(PIN) is None:
+            call.adapter = self.server.adapters.negotiate(call.params["protocolVersion"])
+        adapter = call.adapter
         session_id = self.server.runtime.token()
         record = new_session(adapter.version, adapter.client_info_for(call.params), self.principal)
 
