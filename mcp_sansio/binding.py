@@ -1,0 +1,533 @@
+"""From a function to a plan for calling it: what its signature declares, published and enforced.
+
+The parameters of a handler are of three kinds, told apart by annotation: its exchange, its dependencies, and its
+arguments. `Bound` says what each is and turns the JSON arguments of a call into keyword arguments. The plan is made
+once, when a handler is declared; a call then costs one conversion.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import inspect
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from types import NoneType, UnionType
+from typing import (
+    Annotated,
+    Any,
+    NamedTuple,
+    Never,
+    NoReturn,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+    is_typeddict,
+)
+
+import attrs
+import msgspec
+
+from . import types as records
+from .errors import DeclarationError, McpError
+from .reading import Reading, json_of, type_text
+from .schema import check_input_schema, judge_of
+from .shapes import (
+    BAD,
+    ArgumentsInvalid,
+    Fault,
+    Faults,
+    Field,
+    Pydantic,
+    Record,
+    Shape,
+    Spoken,
+    bare,
+    document,
+    is_pydantic,
+    speaks,
+)
+from .types import JSON
+
+__all__ = ["ArgumentsInvalid", "Bound", "ResultInvalid"]
+
+Arguments = Mapping[str, JSON]
+Parse = Callable[[Arguments], dict[str, Any]]
+
+
+class ResultInvalid(McpError):
+    """A handler returned what its output schema does not allow. It is for the log: the peer did nothing wrong."""
+
+    def __init__(self, where: str, faults: Sequence[Fault]) -> None:
+        self.faults = list(faults)
+        text = "; ".join(f"{path} {message}" for path, message in self.faults)
+        super().__init__(f"{where}: the returned value does not fit the output schema: {text}")
+
+
+@attrs.frozen(eq=False)
+class Bound:
+    """A handler and how to call it.
+
+    `name` is the function's, `description` its docstring (dedented) or ``None``. `output_schema` is ``None`` where the
+    handler returns text, content or nothing that a schema could describe. `is_async` is whether it is an ``async def``.
+    `exchange_param` names the parameter that takes the exchange, and `dependencies` gives the annotation of each
+    parameter that a provider supplies.
+    """
+
+    fn: Callable[..., Any]
+    name: str
+    description: str | None
+    input_schema: dict[str, JSON]
+    output_schema: dict[str, JSON] | None
+    is_async: bool
+    exchange_param: str | None
+    dependencies: Mapping[str, Any]
+    _parse: Parse = attrs.field(repr=False)
+    _structured: Callable[[Any], JSON] = attrs.field(repr=False)
+
+    @property
+    def takes_exchange(self) -> bool:
+        """Whether the handler takes an exchange, and so may ask."""
+        return self.exchange_param is not None
+
+    def parse(self, arguments: Arguments) -> dict[str, Any]:
+        """The keyword arguments of `fn` for the JSON object `arguments`, without the exchange and the dependencies.
+
+        Raises `ArgumentsInvalid` with every fault. Properties that are not declared are ignored, unless the schema says
+        otherwise.
+        """
+        return self._parse(arguments)
+
+    def structured(self, value: Any) -> JSON:
+        """The JSON value of what `fn` returned, checked against `output_schema` where there is one.
+
+        NaN and infinity are left in; the caller checks for them. Raises `ResultInvalid`, and ``TypeError`` for a value
+        that has no form in JSON.
+        """
+        return self._structured(value)
+
+    def prompt_arguments(self) -> list[dict[str, JSON]]:
+        """The arguments as a prompt lists them (schema, PromptArgument): ``name``, ``description`` and ``required``."""
+        required = self.input_schema.get("required", ())
+        return [
+            {
+                "name": name,
+                **({"description": schema["description"]} if "description" in schema else {}),
+                "required": name in required,
+            }
+            for name, schema in self.input_schema.get("properties", {}).items()
+        ]
+
+    @classmethod
+    def of(
+        cls,
+        fn: Callable[..., Any],
+        *,
+        exchange_type: type,
+        provided: Callable[[Any], bool] = lambda annotation: False,
+        input_schema: Mapping[str, JSON] | None = None,
+        output_schema: Mapping[str, JSON] | None = None,
+        lax_strings: bool = False,
+    ) -> Bound:
+        """The plan for `fn`. Raises `DeclarationError` where the declaration cannot work.
+
+        `exchange_type` is the class of the exchange, and `provided` tells whether an annotation is a dependency. With a
+        raw `input_schema`, `fn` takes the whole arguments as one mapping; a raw `output_schema` replaces the one of the
+        return annotation. `lax_strings` is for arguments that are text on the wire (prompts, URI templates): numbers
+        and booleans are read from it, and there is no output schema, as only tools have one.
+        """
+        signature = _Signature.of(fn, exchange_type)
+        exchange, dependencies, params = _sorted(signature, exchange_type, provided)
+        if input_schema is not None:
+            schema, parse = _raw_input(signature.name, params, input_schema)
+        else:
+            schema, parse = _typed_input(signature.name, params, lax_strings)
+        if output_schema is not None:
+            output, structured = _raw_output(signature.name, output_schema)
+        elif lax_strings or _is_plain(signature.returns):
+            output, structured = None, _plain
+        else:
+            output, structured = _typed_output(signature.name, signature.returns)
+        return cls(
+            fn=fn,
+            name=signature.name,
+            description=signature.description,
+            input_schema=schema,
+            output_schema=output,
+            is_async=signature.is_async,
+            exchange_param=exchange,
+            dependencies=dependencies,
+            parse=parse,
+            structured=structured,
+        )
+
+
+# Reading a signature
+
+_EMPTY: Any = inspect.Parameter.empty
+
+
+class _Param(NamedTuple):
+    """One parameter. `type` and `default` are `_EMPTY` where there is none."""
+
+    name: str
+    type: Any
+    default: Any
+
+
+@attrs.frozen
+class _Signature:
+    """What a callable says of itself."""
+
+    name: str
+    description: str | None
+    is_async: bool
+    params: Sequence[_Param]
+    returns: Any
+
+    @classmethod
+    def of(cls, fn: Callable[..., Any], exchange_type: type) -> _Signature:
+        target, fixed = _target_of(fn)
+        owner = _owner_of(target)
+        name = (owner or target).__name__
+        if inspect.isgeneratorfunction(target) or inspect.isasyncgenfunction(target):
+            raise DeclarationError(f"{name}: a handler must return its result; a generator yields")
+        hints = _hints_of(target, name, exchange_type)
+        params = [
+            _param(name, param, hints) for param in inspect.signature(fn).parameters.values() if param.name not in fixed
+        ]
+        is_async = inspect.iscoroutinefunction(target)
+        # Asked for its own docstring alone: an undocumented __call__ would answer with object's.
+        description = inspect.getdoc(owner if owner and not target.__doc__ else target)
+        return cls(name, description or None, is_async, params, hints.get("return", _EMPTY))
+
+
+def _target_of(fn: Callable[..., Any]) -> tuple[Any, set[str]]:
+    """The function or method behind a callable, and the parameters that a partial has filled by name."""
+    fixed: set[str] = set()
+    target: Any = fn
+    while isinstance(target, functools.partial):
+        fixed |= set(target.keywords)
+        target = target.func
+    return (target if inspect.isroutine(target) else target.__call__), fixed
+
+
+def _owner_of(target: Any) -> Any:
+    """The class of a callable object, which has the name that its ``__call__`` has not, or ``None``."""
+    return type(target.__self__) if target.__name__ == "__call__" and hasattr(target, "__self__") else None
+
+
+def _hints_of(target: Any, name: str, exchange_type: type) -> dict[str, Any]:
+    nearby = _locals_around(target)
+    try:
+        try:
+            return get_type_hints(target, localns=nearby or None, include_extras=True)
+        except NameError:
+            # A handler may import the exchange under TYPE_CHECKING alone: there is no doubt about what the name means.
+            known = {exchange_type.__name__: exchange_type, **nearby}
+            return get_type_hints(target, localns=known, include_extras=True)
+    except NameError as error:
+        raise DeclarationError(
+            f"{name}: an annotation names {error.name!r}, which cannot be found; define or import it at module level, "
+            "and not under TYPE_CHECKING"
+        ) from error
+    except (TypeError, SyntaxError) as error:
+        raise DeclarationError(f"{name}: its annotations cannot be read: {error}") from error
+
+
+def _locals_around(target: Any) -> dict[str, Any]:
+    """The variables of the function that is just defining `target`: its classes are in no module, but may be named."""
+    outer, inside, _ = getattr(target, "__qualname__", "").rpartition(".<locals>.")
+    code = getattr(inspect.unwrap(target), "__code__", None)
+    frame = sys._getframe(1) if inside else None
+    while frame is not None:
+        if frame.f_code.co_qualname == outer and code is not None and frame.f_code.co_filename == code.co_filename:
+            return dict(frame.f_locals)
+        frame = frame.f_back
+    return {}
+
+
+def _param(handler: str, param: inspect.Parameter, hints: Mapping[str, Any]) -> _Param:
+    if param.kind in (param.VAR_POSITIONAL, param.VAR_KEYWORD):
+        raise DeclarationError(
+            f"{handler}: {param} cannot be published; name each parameter, or take one mapping and give an input_schema"
+        )
+    if param.kind is param.POSITIONAL_ONLY:
+        raise DeclarationError(f"{handler}: parameter {param.name!r} is positional-only; arguments come by name")
+    return _Param(param.name, hints.get(param.name, _EMPTY), param.default)
+
+
+def _sorted(
+    signature: _Signature, exchange_type: type, provided: Callable[[Any], bool]
+) -> tuple[str | None, dict[str, Any], list[_Param]]:
+    """The exchange's parameter, the dependencies, and the parameters that are arguments."""
+    exchanges = [param.name for param in signature.params if param.type is exchange_type]
+    if len(exchanges) > 1:
+        raise DeclarationError(
+            f"{signature.name}: {exchanges[0]!r} and {exchanges[1]!r} are both the exchange; keep one"
+        )
+    rest = [param for param in signature.params if param.name not in exchanges]
+    dependencies = {param.name: param.type for param in rest if _is_provided(param.type, provided)}
+    arguments = [param for param in rest if param.name not in dependencies]
+    return (exchanges[0] if exchanges else None), dependencies, arguments
+
+
+def _is_provided(annotation: Any, provided: Callable[[Any], bool]) -> bool:
+    try:
+        return annotation is not _EMPTY and provided(annotation)
+    except TypeError:  # an annotation that cannot be hashed is in nobody's table
+        return False
+
+
+# Arguments by type
+
+
+def _typed_input(name: str, params: Sequence[_Param], lax: bool) -> tuple[dict[str, JSON], Parse]:
+    if not params:
+        return {"type": "object", "properties": {}}, lambda arguments: {}
+    reading = Reading()
+    shapes = {param.name: _shape_of(name, param, reading) for param in params}
+    model = shapes[params[0].name]
+    if len(params) == 1 and isinstance(bare(model), Record | Pydantic):
+        parse = _model_parse(params[0], _spoken(name, model) if lax else model, fast=reading.exact and not lax)
+        return _checked(name, document(model)), parse
+    fields = [
+        Field(param.name, param.name, shapes[param.name], param.default is _EMPTY, default=_published(param))
+        for param in params
+    ]
+    record = Record("", dict, fields=fields)
+    parse = _params_parse(params, _spoken(name, record) if lax else record, fast=reading.exact and not lax)
+    return _checked(name, document(record)), parse
+
+
+def _shape_of(name: str, param: _Param, reading: Reading) -> Shape:
+    where = f"{name}, parameter {param.name!r}"
+    if param.type is _EMPTY:
+        raise DeclarationError(
+            f"{where} has no annotation, so it cannot be published; give it one, like {param.name}: str"
+        )
+    return reading.shape(_with_description(param.type), where)
+
+
+def _with_description(annotation: Any) -> Any:
+    """``Annotated[str, "text"]`` as msgspec spells it."""
+    if get_origin(annotation) is not Annotated:
+        return annotation
+    base, *notes = get_args(annotation)
+    said = [msgspec.Meta(description=inspect.cleandoc(note)) if isinstance(note, str) else note for note in notes]
+    return Annotated[(base, *said)]
+
+
+def _published(param: _Param) -> JSON:
+    return BAD if param.default is _EMPTY else json_of(param.default)
+
+
+def _checked(name: str, schema: Mapping[str, JSON]) -> dict[str, JSON]:
+    try:
+        check_input_schema(schema)
+    except DeclarationError as error:
+        raise DeclarationError(f"{name}: {error}") from error
+    return dict(schema)
+
+
+def _spoken(name: str, shape: Shape) -> Shape:
+    """`shape` for arguments that come as text. Refuses what text cannot spell."""
+    inner = bare(shape)
+    if not isinstance(inner, Record):
+        return attrs.evolve(inner, spoken=True)  # type: ignore[call-arg] # a pydantic model reads text itself
+    for field in inner.fields:
+        if not speaks(field.shape):
+            raise DeclarationError(
+                f"{name}: the argument {field.name!r} comes as text, which cannot be read as its type; "
+                "use str, int, float, bool or a choice of those"
+            )
+    return attrs.evolve(inner, fields=[attrs.evolve(field, shape=Spoken(field.shape)) for field in inner.fields])
+
+
+def _params_parse(params: Sequence[_Param], shape: Shape, *, fast: bool) -> Parse:
+    defaults = {param.name: param.default for param in params if param.default is not _EMPTY}
+
+    def slow(arguments: Arguments) -> dict[str, Any]:
+        return {**defaults, **_taken(shape, arguments)}
+
+    struct = msgspec.defstruct("Arguments", [_struct_field(param) for param in params], kw_only=True) if fast else None
+    if struct is None or not _is_convertible(struct):
+        return slow
+    convert, asdict = msgspec.convert, msgspec.structs.asdict
+
+    def parse(arguments: Arguments) -> dict[str, Any]:
+        try:
+            return asdict(convert(arguments, struct))
+        except _REFUSED:
+            return slow(arguments)
+
+    return parse
+
+
+def _struct_field(param: _Param) -> Any:
+    if param.default is _EMPTY:
+        return (param.name, param.type)
+    # The function's own object, as a call without the argument would give it; a factory, since msgspec copies no more
+    # than an empty list.
+    return (param.name, param.type, msgspec.field(default_factory=lambda: param.default))
+
+
+def _model_parse(param: _Param, shape: Shape, *, fast: bool) -> Parse:
+    name, model = param.name, get_args(param.type)[0] if get_origin(param.type) is Annotated else param.type
+
+    def slow(arguments: Arguments) -> dict[str, Any]:
+        return {name: _taken(shape, arguments)}
+
+    if not fast or not _is_convertible(model):
+        return slow
+    convert = msgspec.convert
+
+    def parse(arguments: Arguments) -> dict[str, Any]:
+        try:
+            return {name: convert(arguments, model)}
+        except _REFUSED:
+            return slow(arguments)
+
+    return parse
+
+
+#: What msgspec raises for a value, after which the shapes say what is wrong with it, if anything is.
+_REFUSED = (msgspec.ValidationError, RecursionError)
+
+
+def _is_convertible(tp: Any) -> bool:
+    """Whether msgspec itself converts to `tp`: it describes some types that it has no conversion for."""
+    try:
+        msgspec.json.Decoder(tp)
+    except (TypeError, NotImplementedError):
+        return False
+    return True
+
+
+def _taken(shape: Shape, arguments: Arguments) -> Any:
+    faults = Faults()
+    try:
+        made = shape.take(dict(arguments), (), faults)
+    except RecursionError:
+        raise ArgumentsInvalid([("$", "is nested too deeply")]) from None
+    if made is BAD:
+        raise ArgumentsInvalid(faults.found)
+    return made
+
+
+# Arguments by a raw schema
+
+
+def _raw_input(name: str, params: Sequence[_Param], raw: Mapping[str, JSON]) -> tuple[dict[str, JSON], Parse]:
+    if len(params) != 1 or not _is_mapping(params[0].type):
+        raise DeclarationError(
+            f"{name}: with an input_schema, the handler takes one parameter of type dict beside its exchange and "
+            "dependencies, like arguments: dict"
+        )
+    schema = copy.deepcopy(_checked(name, raw))
+    judge = judge_of(schema, name)
+    param = params[0].name
+
+    def parse(arguments: Arguments) -> dict[str, Any]:
+        faults = _judged(judge, dict(arguments))
+        if faults:
+            raise ArgumentsInvalid(faults)
+        return {param: arguments}
+
+    return schema, parse
+
+
+def _judged(judge: Callable[[JSON], list[Fault]], value: JSON) -> list[Fault]:
+    try:
+        return judge(value)
+    except RecursionError:
+        return [("$", "is nested too deeply")]
+
+
+def _is_mapping(annotation: Any) -> bool:
+    if annotation in (_EMPTY, Any) or is_typeddict(annotation):
+        return True
+    origin = get_origin(annotation) or annotation
+    return isinstance(origin, type) and issubclass(dict, origin)
+
+
+# Results
+
+
+def _plain(value: Any) -> JSON:
+    return msgspec.to_builtins(value, str_keys=True, enc_hook=_dumped)
+
+
+def _dumped(value: Any) -> JSON:
+    if is_pydantic(type(value)):
+        return value.model_dump(mode="json", by_alias=True)
+    raise TypeError(f"a value of type {type_text(type(value))} has no form in JSON")
+
+
+def _raw_output(name: str, raw: Mapping[str, JSON]) -> tuple[dict[str, JSON], Callable[[Any], JSON]]:
+    judge = judge_of(raw, f"{name}, output_schema")
+
+    def structured(value: Any) -> JSON:
+        wire = _plain(value)
+        faults = _judged(judge, _listed(wire))
+        if faults:
+            raise ResultInvalid(name, faults)
+        return wire
+
+    return copy.deepcopy(dict(raw)), structured
+
+
+def _listed(wire: JSON) -> JSON:
+    """`wire` with its tuples as lists: the encoder makes no difference, but jsonschema does."""
+    if isinstance(wire, dict):
+        return {key: _listed(value) for key, value in wire.items()}
+    return [_listed(item) for item in wire] if isinstance(wire, list | tuple) else wire
+
+
+def _typed_output(name: str, returns: Any) -> tuple[dict[str, JSON], Callable[[Any], JSON]]:
+    reading = Reading(output=True)
+    shape = reading.shape(returns, f"{name}, return value")
+    fast = reading.exact and _is_convertible(returns)
+    is_model = is_pydantic(returns)
+
+    def structured(value: Any) -> JSON:
+        if is_model and isinstance(value, Mapping):
+            value = returns.model_validate(value)
+        wire = _plain(value)
+        if not (fast and _converts(wire, returns)):
+            faults = Faults()
+            if shape.take(wire, (), faults) is BAD:
+                raise ResultInvalid(name, faults.found)
+        return wire
+
+    return document(shape), structured
+
+
+def _converts(wire: JSON, tp: Any) -> bool:
+    try:
+        msgspec.convert(wire, tp)
+    except _REFUSED:
+        return False
+    return True
+
+
+#: Return annotations that a schema would say nothing about, or that are shown as they are.
+_PLAIN = (_EMPTY, None, NoneType, Any, object, str, bytes, bytearray, dict, list, tuple, set, Never, NoReturn)
+
+
+def _is_plain(returns: Any) -> bool:
+    """Whether what is returned becomes content (text, blocks, a whole result) and not structured content."""
+    if any(returns is plain for plain in _PLAIN) or _holds_record(returns):
+        return True
+    origin, args = get_origin(returns), get_args(returns)
+    if origin is Annotated:
+        return _is_plain(args[0])
+    if origin in (Union, UnionType):
+        return any(_is_plain(member) for member in args if member is not NoneType)
+    return origin in (list, tuple, Sequence) and set(args) <= {Any, Ellipsis}
+
+
+def _holds_record(tp: Any) -> bool:
+    """Whether `tp` is, or is made of, the content and results of `mcp_sansio.types`."""
+    return getattr(tp, "__module__", None) == records.__name__ or any(_holds_record(arg) for arg in get_args(tp))
