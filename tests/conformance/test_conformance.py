@@ -1,0 +1,177 @@
+"""The official conformance suite, whole and at every revision that it knows, against the everything-server.
+
+It needs the suite and the Node that runs it below ``$MCP_SANSIO_NPM`` (``tox -e conformance`` installs both).
+
+The suite's own verdict is not enough. It ignores warnings, a scenario that finds nothing to check passes, and a check
+of the messages against the schema succeeds where there were no messages. So every check that it wrote down is read:
+all of them must have succeeded, each scenario must have made checks of its own, and they must be as many as were
+counted when the official Python SDK's server passed the suite, less one: that one looks into a list that comes as an
+event stream, and here a list comes as JSON. The last test shows that a server without a single feature fails every
+scenario by that standard.
+
+The suite always proposes the newest revision with a handshake, so a run at an older one checks what is sent against
+that revision's schema, and no more; the older revisions' own tests are in tests/adapters and tests/server.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import attrs
+import pytest
+
+import support
+
+support.need("mcp_sansio_aiohttp")
+support.need("jsonschema")
+SUITE = [support.need_node(), str(support.need_npm("@modelcontextprotocol/conformance") / "dist" / "index.js")]
+
+#: A check that the suite's runner adds to every scenario whose messages it sees, even if there were none.
+ADDED = "wire-schema-valid"
+
+#: Checks that are skipped at a revision and could not be made to run, by scenario. There are none.
+SKIPPED: dict[str, set[str]] = {}
+
+#: Scenarios of extensions that this library does not have. A frozen set of requirements runs them without scoring them.
+EXTENSIONS = (
+    *("tasks-lifecycle", "tasks-capability-negotiation", "tasks-wire-fields", "tasks-request-state-removal"),
+    *("tasks-mrtr-input", "tasks-request-headers", "tasks-dispatch-and-envelope", "tasks-required-task-error"),
+    *("tasks-mrtr-composition", "tasks-status-notifications"),
+)
+
+
+@attrs.frozen
+class Tally:
+    """What became of one scenario: how many checks had which status, and what speaks against it."""
+
+    scenario: str
+    statuses: Counter[str]
+    faults: list[str]
+
+    @classmethod
+    def of(cls, folder: Path) -> Tally:
+        """The tally of a results folder, ``server-<scenario>-<date>T<time>``."""
+        scenario = re.sub(r"^server-(.*)-\d{4}-\d\d-\d\dT.*$", r"\1", folder.name)
+        checks = json.loads((folder / "checks.json").read_text("utf-8"))
+        faults = [_fault(check) for check in checks if _is_bad(scenario, check)]
+        if not any(check["status"] == "SUCCESS" and check["id"] != ADDED for check in checks):
+            faults.append("nothing was checked")
+        return cls(scenario, Counter(check["status"] for check in checks), faults)
+
+
+def _is_bad(scenario: str, check: dict[str, str]) -> bool:
+    if check["status"] == "SKIPPED":
+        return check["id"] not in SKIPPED.get(scenario, ())
+    return check["status"] not in ("SUCCESS", "INFO")
+
+
+def _fault(check: dict[str, str]) -> str:
+    return f"{check['status']} {check['id']}: {check.get('errorMessage', check['description'])}"
+
+
+def run(folder: Path, url: str, *options: str) -> tuple[list[Tally], int]:
+    """What the suite wrote of every scenario, and its exit code. A scenario that crashed writes nothing."""
+    made = subprocess.run(
+        [*SUITE, "server", "--url", url, "-o", str(folder), *options], capture_output=True, text=True, check=False
+    )
+    assert made.returncode in (0, 1), made.stderr
+    return sorted(map(Tally.of, folder.iterdir()), key=lambda tally: tally.scenario), made.returncode
+
+
+def table(title: str, tallies: list[Tally]) -> str:
+    """The tallies for people to read."""
+    statuses = ("SUCCESS", "FAILURE", "WARNING", "SKIPPED", "INFO")
+    total = Tally(f"{len(tallies)} scenarios", sum((tally.statuses for tally in tallies), Counter()), [])
+    lines = ["", f"{title:<46}" + "".join(f"{status:>9}" for status in statuses)]
+    for tally in [*tallies, total]:
+        lines.append(f"{tally.scenario:<46}" + "".join(f"{tally.statuses[status]:>9}" for status in statuses))
+        lines += [f"    {fault}" for fault in tally.faults]
+    return "\n".join(lines)
+
+
+def faults_of(tallies: list[Tally]) -> dict[str, list[str]]:
+    return {tally.scenario: tally.faults for tally in tallies if tally.faults}
+
+
+def successes(tallies: list[Tally]) -> int:
+    return sum(tally.statuses["SUCCESS"] for tally in tallies)
+
+
+@pytest.fixture(scope="module", params=["aiohttp"])
+def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of the everything-server, served by each binding in turn. It must not have logged a single traceback."""
+    log = tmp_path_factory.mktemp("server") / "log"
+    command = [sys.executable, str(Path(__file__).with_name("everything_server.py")), "--binding", request.param]
+    with log.open("w") as errors, subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True) as server:
+        assert server.stdout is not None
+        line = server.stdout.readline()
+        assert line, log.read_text()
+        try:
+            yield line.strip()
+        finally:
+            server.terminate()
+    assert "Traceback" not in log.read_text(), log.read_text()
+
+
+@pytest.mark.parametrize(
+    ("revision", "scenarios", "checks"),
+    [("2025-03-26", 1, 3), ("2025-06-18", 27, 56), ("2025-11-25", 33, 83), ("2026-07-28", 40, 152)],
+)
+def test_every_check_succeeds(
+    url: str, revision: str, scenarios: int, checks: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tallies, code = run(tmp_path, url, "--suite", "all", "--spec-version", revision)
+    with capsys.disabled():
+        print(table(revision, tallies))
+    assert (faults_of(tallies), len(tallies), successes(tallies), code) == ({}, scenarios, checks, 0)
+
+
+@pytest.mark.parametrize(
+    ("revision", "scenarios", "absent"), [("2025-11-25", 33, ()), ("2026-07-28", 50, sorted(EXTENSIONS))]
+)
+def test_the_frozen_requirements_are_met(
+    url: str, revision: str, scenarios: int, absent: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tallies, code = run(tmp_path, url, "--requirements", revision)
+    with capsys.disabled():
+        print(table(f"requirements of {revision}", tallies))
+    assert (sorted(faults_of(tallies)), len(tallies), code) == (list(absent), scenarios, 0)
+
+
+class NothingHere(BaseHTTPRequestHandler):
+    """Answers everything with 404."""
+
+    def do_GET(self) -> None:
+        self.send_error(404)
+
+    def do_POST(self) -> None:
+        self.send_error(404)
+
+    def do_DELETE(self) -> None:
+        self.send_error(404)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing."""
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+def test_a_server_without_any_feature_passes_no_scenario(revision: str, tmp_path: Path) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), NothingHere) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            tallies, _ = run(
+                tmp_path, f"http://127.0.0.1:{server.server_port}/mcp", "--suite", "all", "--spec-version", revision
+            )
+        finally:
+            server.shutdown()
+            thread.join()
+    assert [tally.scenario for tally in tallies if not tally.faults] == []
