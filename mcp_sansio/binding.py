@@ -392,8 +392,9 @@ def _model_parse(param: _Param, shape: Shape, *, fast: bool) -> Parse:
     return parse
 
 
-#: What msgspec raises for a value, after which the shapes say what is wrong with it, if anything is.
-_REFUSED = (msgspec.ValidationError, RecursionError)
+#: What msgspec raises for a value, after which the shapes say what is wrong with it, if anything is. The last two are
+#: how its releases before 0.22 tell that an integer is too large for a float.
+_REFUSED = (msgspec.ValidationError, RecursionError, OverflowError, SystemError)
 
 
 def _is_convertible(tp: Any) -> bool:
