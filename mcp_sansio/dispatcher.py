@@ -27,8 +27,9 @@ from .request_state import StateCodec
 from .results import Unfit, completion_result, prompt_result, resource_result, tool_result
 from .runtime import Runtime
 from .specs import CompletionRequest, CompletionSpec, PromptSpec, ResourceSpec, Spec
+from .storage import StoreFull
 from .types import JSON, CallToolResult, TextContent
-from .wire.json import encode
+from .wire.json import encode, fault_of
 
 logger = logging.getLogger("mcp_sansio")
 
@@ -172,27 +173,31 @@ class Dispatcher:
     async def run(self, call: Call, exchange: Exchange, peer: Peer, principal: str | None) -> Outcome:
         """The outcome of `call`. It raises nothing but what cancels the task."""
         try:
-            if self.asks_in_arguments(call):
-                take_answers(call)
-            token = call.request_state
-            if token is not None:
-                _take_up(call, await self._states.open(call, principal, token))
-            if len(call.answers) > self._max_answers:
-                return Failure(FailureKind.TOO_MANY, f"a call may bring {self._max_answers} answers at most")
-            outcome = await self._run_in_scope(call, exchange, peer)
-            if isinstance(outcome, NeedsInput):
-                return outcome
-            if isinstance(token, str):
-                await self._states.spend(token)
+            return await self._run(call, exchange, peer, principal)
         except Rejected as rejected:
             return rejected.failure
         except Stop as stop:
             return stop.failure
-        except NeedInput as needed:
-            return await self._needs_input(call, exchange, needed, principal)
+        except StoreFull as full:
+            return Failure(FailureKind.UNAVAILABLE, str(full))
         except Exception:
             logger.exception("%s %r failed", call.operation, call.target)
             return Failure(FailureKind.INTERNAL, HANDLER_FAULT)
+
+    async def _run(self, call: Call, exchange: Exchange, peer: Peer, principal: str | None) -> Outcome:
+        if self.asks_in_arguments(call):
+            take_answers(call)
+        token = call.request_state
+        if token is not None:
+            _take_up(call, await self._states.open(call, principal, token))
+        if len(call.answers) > self._max_answers:
+            return Failure(FailureKind.TOO_MANY, f"a call may bring {self._max_answers} answers at most")
+        try:
+            outcome = await self._run_in_scope(call, exchange, peer)
+        except NeedInput as needed:
+            return await self._needs_input(call, exchange, needed, principal)
+        if isinstance(token, str):
+            await self._states.spend(token)
         return outcome
 
     async def _run_in_scope(self, call: Call, exchange: Exchange, peer: Peer) -> Outcome:
@@ -201,6 +206,9 @@ class Dispatcher:
                 try:
                     return await self._route(call, scope, peer)
                 except NeedInput as needed:
+                    fault = fault_of(needed.state)
+                    if fault is not None:
+                        raise TypeError(f"the state left behind is not JSON: {fault}") from None
                     if not exchange.pushes(needed.requests):
                         raise
                     await exchange.push_all(needed.requests)

@@ -121,11 +121,13 @@ class Exchange:
         """Why `request` cannot be put to this client, or ``None`` where it can."""
         if self._in_arguments(request):
             return None
-        required = _required_capability(request, self._call.client.capabilities)
-        possible = self._call.adapter.can_ask or self._call.adapter.can_push_ask
-        if possible and not required:
+        adapter = self._call.adapter
+        if not (adapter.can_ask or adapter.can_push_ask) or not adapter.can_carry(request):
+            text = "this needs an answer from the client, which its protocol revision has no way to ask for"
+            return Failure(FailureKind.MISSING_CAPABILITY, text)
+        needed = _required_capability(request, self._call.client.capabilities)
+        if not needed:
             return None
-        needed = required or {CAPABILITY_OF[request["method"]]: {}}
         message = f"this needs the client capability {next(iter(needed))!r}, which the client did not declare"
         return Failure(FailureKind.MISSING_CAPABILITY, message, {"requiredCapabilities": needed})
 
@@ -149,8 +151,8 @@ class Exchange:
         if not self._ask_in_arguments:
             return False
         adapter = self._call.adapter
-        declared = not _required_capability(request, self._call.client.capabilities)
-        return bool(adapter.asks_in_arguments) or not declared
+        possible = adapter.can_carry(request) and not _required_capability(request, self._call.client.capabilities)
+        return bool(adapter.asks_in_arguments) or not possible
 
     def _checked(self, key: str, request: InputRequest) -> Answer:
         reply = self._call.answers[key]

@@ -80,8 +80,6 @@ class Adapter:
     primes_streams: ClassVar[bool] = False
     #: An error that answers no request in particular carries ``"id": null``; otherwise it carries none.
     null_error_id: ClassVar[bool] = True
-    #: The kinds of elicitation that the revision defines.
-    elicitation_modes: ClassVar[frozenset[str]] = frozenset({"form", "url"})
 
     methods: ClassVar[Mapping[str, Operation]]
     failures: ClassVar[Mapping[FailureKind, FailureCode]]
@@ -104,6 +102,10 @@ class Adapter:
         if spec.since is not None and self.version < spec.since:
             return False
         return not isinstance(spec, ToolSpec) or self.input_schema(spec) is not None
+
+    def can_carry(self, request: InputRequest) -> bool:
+        """Whether the revision has a form for the question `request`, where it puts questions to clients at all."""
+        return True
 
     # Inbound
 

@@ -18,7 +18,6 @@ class Adapter2025_06_18(HandshakeAdapter):
 
     version: ClassVar[str] = "2025-06-18"
     can_push_ask: ClassVar[bool] = True
-    elicitation_modes: ClassVar[frozenset[str]] = frozenset({"form"})
 
     shape: ClassVar[Shape] = Shape(
         implementation=frozenset({"name", "title", "version"}),
@@ -44,6 +43,14 @@ class Adapter2025_06_18(HandshakeAdapter):
         progress=frozenset({"progressToken", "progress", "total", "message"}),
         simplifies_schemas=True,
     )
+
+    def can_carry(self, request: InputRequest) -> bool:
+        """There is no URL mode yet, no choice of several (PrimitiveSchemaDefinition), no sampling with tools."""
+        params = request.get("params", {})
+        if request["method"] != ELICIT:
+            return "tools" not in params
+        fields = params.get("requestedSchema", {}).get("properties", {})
+        return "url" not in params and all(field.get("type") != "array" for field in fields.values())
 
     def encode_question(self, question_id: RequestId, request: InputRequest) -> bytes:
         """Elicitation has no mode yet, and a choice is an ``enum`` with ``enumNames`` (schema, EnumSchema)."""
