@@ -69,7 +69,7 @@ class StreamableTransaction(HttpTransaction):
     def allowed_methods(self) -> str:
         """The value of ``Allow``."""
         hidden = {"DELETE"} if not self.config.deletable_sessions else set()
-        if not any(adapter.has_handshake for adapter in self.server.adapters.adapters):
+        if not self._has_sessions(None):
             hidden |= {"GET", "DELETE"}
         return ", ".join([method for method in (*self.methods, "OPTIONS") if method not in hidden])
 
@@ -442,7 +442,7 @@ class StreamableTransaction(HttpTransaction):
     def _get(self, body: bytes) -> None:
         adapter = self._stated_adapter()
         session_id = self.headers.get(SESSION_HEADER.lower())
-        if session_id is None or (adapter is not None and not adapter.has_handshake):
+        if session_id is None or not self._has_sessions(adapter):
             self.refuse_method()
             return
         if not gate.accepted_forms(self.headers)[1]:
@@ -452,13 +452,18 @@ class StreamableTransaction(HttpTransaction):
 
     def _stated_adapter(self) -> Adapter | None:
         """The adapter of the revision that the URL or the header states, if one does. Raises `Rejected`."""
-        stated = self.query.get(PIN) or self.headers.get("mcp-protocol-version")
+        stated = self.query.get(PIN, self.headers.get("mcp-protocol-version"))
         if stated is None:
             return None
         adapter = self.server.adapters.by_version.get(stated.strip())
         if adapter is None:
             raise self.server.adapters.unsupported(stated)
         return adapter
+
+    def _has_sessions(self, stated: Adapter | None) -> bool:
+        """Whether a request that states that revision, or none, may be about a session."""
+        possible = self.server.adapters.adapters if stated is None else (stated,)
+        return any(adapter.has_handshake for adapter in possible)
 
     def _open_stream(self, stated: Adapter | None) -> None:
         assert self._session is not None
@@ -526,7 +531,7 @@ class StreamableTransaction(HttpTransaction):
 
     def _delete(self, body: bytes) -> None:
         adapter = self._stated_adapter()
-        if not self.config.deletable_sessions or (adapter is not None and not adapter.has_handshake):
+        if not self.config.deletable_sessions or not self._has_sessions(adapter):
             self.refuse_method()
             return
         session_id = self.headers.get(SESSION_HEADER.lower())

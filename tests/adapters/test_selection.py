@@ -1,0 +1,333 @@
+"""Which revision a message is written in: each step of the choice, in its order, and the refusals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mcp_sansio import AdapterSet, Failure, FailureKind, Preamble, Registry, Rejected
+from mcp_sansio.testing import Simulation
+from mcp_sansio.wire.json import encode
+from speak import ENVELOPE, HANDSHAKE, META, VERSIONS, Channel, Http, Speaker, assert_json
+
+ALL = AdapterSet.default()
+LIST = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+INITIALIZE = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": "x"}}
+
+
+def stating(version: Any, method: str = "tools/list") -> dict[str, Any]:
+    meta = {META + "protocolVersion": version}
+    return {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"_meta": meta}}
+
+
+def chosen(
+    body: Any, header: str | None = None, pin: str | None = None, remembered: str | None = None, among: Any = ALL
+) -> str:
+    headers = {} if header is None else {"MCP-Protocol-Version": header}
+    raw = body if isinstance(body, bytes) else encode(body)
+    preamble = Preamble.of(raw, headers, {} if pin is None else {"mcp": pin})
+    return among.select(preamble, remembered).version  # type: ignore[no-any-return]
+
+
+def refused(*args: Any, **options: Any) -> Failure:
+    with pytest.raises(Rejected) as caught:
+        chosen(*args, **options)
+    return caught.value.failure
+
+
+def unsupported(requested: str, among: AdapterSet = ALL) -> Failure:
+    return Failure(
+        FailureKind.UNSUPPORTED_VERSION,
+        f"unsupported protocol version; this server speaks {', '.join(among.versions)}",
+        {"supported": list(among.versions), "requested": requested},
+    )
+
+
+# The steps, in order --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("pin", [None, VERSIONS[-1], "nonsense"])
+@pytest.mark.parametrize("body", [b"", b"{", b"NaN", b"\xff", b"[1,]"])
+def test_1_no_json(body: bytes, pin: str | None) -> None:
+    failure = refused(body, pin=pin)
+    assert failure.kind is FailureKind.PARSE
+    assert failure.message.startswith("the body is not JSON: ")
+
+
+@pytest.mark.parametrize("pin", VERSIONS)
+@pytest.mark.parametrize("header", [None, *VERSIONS, "1999-01-01"])
+@pytest.mark.parametrize("body", [LIST, INITIALIZE, [LIST], 5, stating("1999-01-01"), stating(VERSIONS[0])])
+def test_2_the_pin_outranks_everything(pin: str, header: str | None, body: Any) -> None:
+    assert chosen(body, header, pin, remembered=VERSIONS[-1]) == pin
+
+
+@pytest.mark.parametrize("pin", ["", "1999-01-01", "2025"])
+def test_2_a_pin_to_nothing(pin: str) -> None:
+    assert refused(LIST, VERSIONS[0], pin) == unsupported(pin)
+
+
+def test_3_header_and_body_disagree() -> None:
+    failure = Failure(FailureKind.HEADER_MISMATCH, "the version header does not match the version in _meta")
+    assert refused(stating(VERSIONS[0]), VERSIONS[1]) == failure
+    assert refused(stating("1999-01-01"), VERSIONS[1]) == failure
+    assert refused(stating(VERSIONS[0]), "") == failure
+    assert refused(stating(5), VERSIONS[1]) == failure
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_4_the_body(version: str) -> None:
+    assert chosen(stating(version)) == chosen(stating(version), version) == version
+    assert chosen(stating(version), f" {version} ") == version
+    assert chosen(stating(version), remembered=VERSIONS[-1]) == version
+    # `initialize` that states a revision in its `_meta` is no handshake: it is a request of that revision.
+    assert chosen(stating(version, "initialize")) == version
+
+
+@pytest.mark.parametrize(
+    ("stated", "requested"), [("1999-01-01", "1999-01-01"), ("", ""), (5, ""), (["x"], ""), ({}, "")]
+)
+def test_4_the_body_states_nonsense(stated: Any, requested: str) -> None:
+    assert refused(stating(stated)) == unsupported(requested)
+
+
+def test_4_what_was_requested_is_quoted_up_to_a_limit() -> None:
+    assert refused(stating("x" * 5000)) == unsupported("x" * 100)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_5_the_header(version: str) -> None:
+    assert chosen(LIST, version) == chosen(LIST, f"\t{version} ") == version
+    assert chosen(LIST, version, remembered=VERSIONS[-1]) == version
+    assert chosen([LIST], version) == version
+    assert chosen(stating(None), version) == version
+
+
+@pytest.mark.parametrize("header", ["1999-01-01", "", "2025-11-25, 2025-11-25"])
+def test_5_the_header_states_nonsense(header: str) -> None:
+    assert refused(LIST, header, remembered=VERSIONS[0]) == unsupported(header)
+
+
+def test_6_a_handshake() -> None:
+    assert chosen(INITIALIZE) == HANDSHAKE[0]
+    assert chosen(INITIALIZE, "2099-01-01") == HANDSHAKE[0]
+    assert chosen(INITIALIZE, "") == HANDSHAKE[0]
+    assert chosen(INITIALIZE, remembered=HANDSHAKE[-1]) == HANDSHAKE[0]
+    for version in ENVELOPE:
+        assert chosen(INITIALIZE, version) == HANDSHAKE[0]
+    for version in HANDSHAKE:
+        assert chosen(INITIALIZE, version) == version
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_7_what_the_session_remembers(version: str) -> None:
+    assert chosen(LIST, remembered=version) == version
+
+
+def test_8_silence() -> None:
+    implied = "2025-03-26" if "2025-03-26" in VERSIONS else VERSIONS[0]
+    for body in (LIST, [LIST], [], 5, None, "x", {}, {"method": 5}, {"params": []}, {"params": {"_meta": 5}}):
+        assert chosen(body) == implied
+    assert chosen(LIST, remembered="1999-01-01") == implied
+    among = ALL.only(VERSIONS[0], VERSIONS[1]) if "2025-03-26" not in VERSIONS[:2] else ALL.only(VERSIONS[0])
+    assert chosen(LIST, among=among) == VERSIONS[0]
+
+
+# Sets -----------------------------------------------------------------------------------------------------------------
+
+
+def test_windows() -> None:
+    assert ALL.versions == VERSIONS == tuple(sorted(VERSIONS, reverse=True))
+    assert ALL.only(VERSIONS[2], VERSIONS[0]).versions == (VERSIONS[0], VERSIONS[2])
+    assert ALL.since(VERSIONS[1]).versions == VERSIONS[:2]
+    assert ALL.until(VERSIONS[1]).versions == VERSIONS[1:]
+    assert ALL.since(VERSIONS[2]).until(VERSIONS[1]).versions == VERSIONS[1:3]
+    assert ALL.fallback.version == VERSIONS[0]
+    handshake = ALL.with_handshake()
+    assert handshake is not None
+    assert handshake.versions == HANDSHAKE
+    assert ALL.only(*ENVELOPE).with_handshake() is None if ENVELOPE else True
+
+
+@pytest.mark.parametrize("window", ["only", "since", "until"])
+def test_a_window_on_nothing(window: str) -> None:
+    with pytest.raises(ValueError, match=r"^'1999-01-01' is not among the revisions " + ", ".join(VERSIONS) + "$"):
+        getattr(ALL, window)("1999-01-01")
+
+
+def test_an_empty_set() -> None:
+    with pytest.raises(ValueError, match=r"^an AdapterSet needs at least one revision$"):
+        AdapterSet([])
+    with pytest.raises(ValueError, match=r"^an AdapterSet needs at least one revision$"):
+        ALL.only()
+
+
+@pytest.mark.parametrize("requested", [*VERSIONS, "2099-01-01", ""])
+def test_negotiate(requested: str) -> None:
+    expected = requested if requested in HANDSHAKE else HANDSHAKE[0]
+    assert ALL.negotiate(requested).version == expected
+    oldest = ALL.only(HANDSHAKE[-1])
+    assert oldest.negotiate(requested).version == HANDSHAKE[-1]
+
+
+# Through a server -----------------------------------------------------------------------------------------------------
+
+
+def initialize(version: Any, **more: Any) -> dict[str, Any]:
+    request = Speaker(VERSIONS[0], Registry("s", "1")).initialize(id=1)
+    request["params"] |= {"protocolVersion": version}
+    return request
+
+
+@pytest.mark.parametrize("requested", [*HANDSHAKE, *ENVELOPE, "2099-01-01", "1999-12-31", ""])
+def test_a_handshake_negotiates(requested: str) -> None:
+    simulation = Simulation(Registry("s", "1"))
+    expected = requested if requested in HANDSHAKE else HANDSHAKE[0]
+    for headers in ({}, {"MCP-Protocol-Version": requested or "?"}, {"MCP-Protocol-Version": "2099-01-01"}):
+        answered = simulation.http(initialize(requested), headers=headers)
+        assert (answered.status, answered.messages[0]["result"]["protocolVersion"]) == (200, expected)
+    [reply] = simulation.channel().send(initialize(requested))
+    assert reply["result"]["protocolVersion"] == expected
+
+
+@pytest.mark.parametrize("requested", [5, None, [], {}, "missing"])
+def test_a_handshake_for_no_version(requested: Any) -> None:
+    simulation = Simulation(Registry("s", "1"))
+    request = initialize(requested)
+    if requested == "missing":
+        del request["params"]["protocolVersion"]
+    error = {"code": -32602, "message": "params.protocolVersion must be a string"}
+    failed = {"jsonrpc": "2.0", "id": 1, "error": error}
+    assert_json(simulation.http(request), 200, failed)
+    channel = simulation.channel()
+    assert channel.send(request) == [failed]
+    # It was no handshake: the next one still works, and no session was made.
+    assert channel.send(initialize(HANDSHAKE[0]))[0]["result"]["protocolVersion"] == HANDSHAKE[0]
+    assert len(simulation.server.store) == 0  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("version", ENVELOPE)
+@pytest.mark.parametrize(("requested", "shown"), [("2025-11-25", "2025-11-25"), ("", ""), (5, ""), (None, "")])
+def test_a_set_without_handshake_refuses_one(version: str, requested: Any, shown: str) -> None:
+    among = ALL.only(version)
+    simulation = Simulation(Registry("s", "1"), adapters=among)
+    failure = unsupported(shown, among)
+    error = {"code": -32022, "message": failure.message, "data": failure.data}
+    refused_with = {"jsonrpc": "2.0", "id": 1, "error": error}
+    assert_json(simulation.http(initialize(requested)), 400, refused_with)
+    assert simulation.channel().send(initialize(requested)) == [refused_with]
+    with pytest.raises(ValueError, match=r"^the pair of endpoints needs a revision with a handshake$"):
+        simulation.pair()
+    assert simulation.http(method="GET", headers={"mcp-session-id": "x"}).status == 405
+
+
+@pytest.mark.parametrize("version", ENVELOPE)
+def test_a_set_with_only_handshakes_refuses_the_rest(version: str) -> None:
+    among = ALL.with_handshake()
+    assert among is not None
+    simulation = Simulation(Registry("s", "1"), adapters=among)
+    request = Speaker(version, simulation).message("server/discover")
+    failure = unsupported(version, among)
+    refused_with = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "error": {"code": -32600, "message": failure.message, "data": failure.data},
+    }
+    answered = simulation.http(request, headers={"MCP-Protocol-Version": version})
+    assert_json(answered, 400, refused_with)
+    assert simulation.channel().send(request) == [refused_with]
+    negotiated = simulation.channel().send(initialize(version))[0]["result"]["protocolVersion"]
+    assert negotiated == HANDSHAKE[0]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_one_list_feeds_everything(version: str) -> None:
+    among = ALL.only(VERSIONS[0], version)
+    simulation = Simulation(Registry("s", "1"), adapters=among)
+    error = simulation.http(LIST, headers={"MCP-Protocol-Version": "1900-01-01"}).messages[0]["error"]
+    assert error["data"] == {"supported": list(among.versions), "requested": "1900-01-01"}
+    if VERSIONS[0] in ENVELOPE:
+        [described] = Channel(VERSIONS[0], simulation).request("server/discover")
+        assert described["result"]["supportedVersions"] == list(among.versions)
+    for held in among.versions:
+        assert "result" in Channel(held, simulation).request("tools/list")[0]
+
+
+@pytest.mark.parametrize("version", HANDSHAKE)
+def test_the_header_may_not_state_nonsense_after_the_handshake(version: str) -> None:
+    speaker = Http(version, Registry("s", "1"))
+    answered = speaker.request("tools/list", headers={"MCP-Protocol-Version": "1900-01-01"})
+    assert answered.status == 400
+    assert answered.messages[0]["error"]["data"] == {"supported": list(VERSIONS), "requested": "1900-01-01"}
+
+
+@pytest.mark.parametrize("pin", VERSIONS)
+def test_a_pinned_endpoint(pin: str) -> None:
+    simulation = Simulation(Registry("s", "1"))
+    target = f"/mcp?mcp={pin}"
+    listed = simulation.http(LIST, target=target)
+    if pin in HANDSHAKE:
+        assert (listed.status, listed.messages[0]["result"]) == (200, {"tools": []})
+        # The pin says what this endpoint speaks, whatever a handshake asks for.
+        for requested in (*VERSIONS, "2099-01-01"):
+            opened = simulation.http(initialize(requested), target=target)
+            assert opened.messages[0]["result"]["protocolVersion"] == pin
+    else:
+        # It waives no rule of the revision: its headers are still required.
+        error = {"code": -32020, "message": "the header MCP-Protocol-Version is missing"}
+        assert_json(listed, 400, {"jsonrpc": "2.0", "id": 1, "error": error})
+
+
+@pytest.mark.parametrize("version", ENVELOPE)
+def test_a_pin_settles_a_disagreement_but_waives_no_rule(version: str) -> None:
+    speaker = Http(version, Registry("s", "1"))
+    request = speaker.message("tools/list")
+    disagreeing = speaker.post(request, target=f"/mcp?mcp={version}", headers={"MCP-Protocol-Version": HANDSHAKE[0]})
+    text = "the header MCP-Protocol-Version does not match params._meta['io.modelcontextprotocol/protocolVersion']"
+    assert_json(disagreeing, 400, {"jsonrpc": "2.0", "id": 1, "error": {"code": -32020, "message": text}})
+    settled = speaker.simulation.http(
+        request, target=f"/mcp?mcp={HANDSHAKE[0]}", headers={"MCP-Protocol-Version": HANDSHAKE[-1]}
+    )
+    assert (settled.status, settled.messages[0]["result"]) == (200, {"tools": []})
+
+
+@pytest.mark.parametrize("target", ["/mcp?mcp=nope", "/mcp?mcp="])
+@pytest.mark.parametrize("method", ["POST", "GET"])
+def test_a_pin_to_an_unknown_revision(target: str, method: str) -> None:
+    simulation = Simulation(Registry("s", "1"))
+    answered = simulation.http(LIST, method=method, target=target, headers={"Mcp-Session-Id": "x"})
+    assert answered.status == 400
+    requested = target.partition("=")[2]
+    assert answered.messages[0]["error"]["data"] == {"supported": list(VERSIONS), "requested": requested}
+
+
+def test_repr() -> None:
+    assert {repr(adapter) for adapter in ALL.adapters} == {
+        f"<Adapter{version.replace('-', '_')}>" for version in VERSIONS
+    }
+
+
+FLAGS = {
+    # can_ask, can_push_ask, asks_in_arguments, has_handshake, allows_batch, carries_state
+    "2026-07-28": (True, False, False, False, False, True),
+    "2025-11-25": (False, True, False, True, False, False),
+    "2025-06-18": (False, True, False, True, False, False),
+    "2025-03-26": (False, False, True, True, True, True),
+    "2024-11-05": (False, False, True, True, False, True),
+}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_flags(version: str) -> None:
+    adapter = ALL.by_version[version]
+    names = ("can_ask", "can_push_ask", "asks_in_arguments", "has_handshake", "allows_batch", "carries_state")
+    assert tuple(getattr(adapter, name) for name in names) == FLAGS[version]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_kind_of_failure_has_a_code(version: str) -> None:
+    adapter = ALL.by_version[version]
+    assert set(adapter.failures) == set(FailureKind)
+    reserved = {code for code, _ in adapter.failures.values() if -32099 <= code <= -32020}
+    assert reserved == ({-32020, -32021, -32022} if version in ENVELOPE else set())
+    assert all(400 <= status < 600 or status == 200 for _, status in adapter.failures.values())
