@@ -1,0 +1,226 @@
+"""The state that a client brings back: what is wrong with it is refused in one way, whatever it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mcp_sansio import Exchange, MemorySessionStore, NeedInput, Registry, elicit, elicit_accept
+from mcp_sansio.testing import FakeClock, Simulation
+from speak import VERSIONS, Channel, Http, Speaker, wire
+
+REFUSAL = "requestState is not valid for this call; start the call again without it"
+CARRIERS = tuple(version for version in VERSIONS if Speaker(version, Registry("s", "1")).adapter.carries_state)
+ANSWERS = {"q": elicit_accept()}
+
+
+def registry() -> Registry:
+    made = Registry("s", "1")
+
+    async def ask(ex: Exchange) -> str:
+        if ex.answered("q"):
+            return f"had {ex.state}"
+        raise NeedInput({"q": elicit("Sure?")}, state={"n": 1})
+
+    @made.tool
+    async def one(ex: Exchange, x: int = 0) -> str:
+        """One."""
+        return await ask(ex)
+
+    @made.tool
+    async def two(ex: Exchange, x: int = 0) -> str:
+        """Two."""
+        return await ask(ex)
+
+    @made.prompt(name="one")
+    async def prompt(ex: Exchange, x: str = "") -> str:
+        return await ask(ex)
+
+    return made
+
+
+class Caller:
+    """Calls tools with a state, however the revision carries it."""
+
+    def __init__(self, version: str, simulation: Any = None, **options: Any) -> None:
+        self.modern = version == "2026-07-28"
+        self.speaker = Http(version, simulation or registry(), **options)
+        self.simulation = self.speaker.simulation
+
+    def call(self, name: str, arguments: dict[str, Any], *, state: Any, answers: Any = ANSWERS) -> Any:
+        if self.modern:
+            return self.speaker.call(name, arguments, inputResponses=answers, requestState=state)
+        return self.speaker.call(name, {**arguments, "mcpAnswers": answers, "mcpState": state})
+
+    def first(self, name: str = "one", arguments: Any = None) -> str:
+        """A state of a first attempt."""
+        [asked] = self.speaker.call(name, arguments).messages
+        result = asked["result"]
+        held = result if self.modern else result["_meta"]["mcp-sansio/input-required"]
+        return held["requestState"]  # type: ignore[no-any-return]
+
+    def assert_refused(self, exchange: Any) -> None:
+        body = wire({"jsonrpc": "2.0", "id": 1, "error": {"code": -32602, "message": REFUSAL}})
+        assert (exchange.status, exchange.body) == (400 if self.modern else 200, body)
+
+    def assert_done(self, exchange: Any) -> None:
+        assert exchange.status == 200
+        assert exchange.messages[0]["result"]["content"] == [{"type": "text", "text": "had {'n': 1}"}]
+
+
+@pytest.mark.parametrize("version", CARRIERS)
+def test_the_right_state(version: str) -> None:
+    caller = Caller(version)
+    for arguments in ({}, {"x": 1}):
+        caller.assert_done(caller.call("one", arguments, state=caller.first("one", arguments)))
+    # Nothing of it is kept; where there is a session, that is.
+    assert len(caller.simulation.server.store) == (0 if caller.modern else 1)
+
+
+FORGED: list[Any] = ["", "0" * 32, "x", "session:1", 5, 0, True, [], {}, 1.5, "y" * 2**20]
+
+
+@pytest.mark.parametrize("version", CARRIERS)
+@pytest.mark.parametrize("state", FORGED, ids=lambda value: repr(value)[:12])
+def test_forged(version: str, state: Any) -> None:
+    caller = Caller(version)
+    token = caller.first()
+    caller.assert_refused(caller.call("one", {}, state=state))
+    # Nothing was lost by it.
+    caller.assert_done(caller.call("one", {}, state=token))
+
+
+@pytest.mark.parametrize("version", CARRIERS)
+def test_altered(version: str) -> None:
+    caller = Caller(version)
+    token = caller.first()
+    other = "f" if token[-1] != "f" else "e"
+    for altered in (
+        token[:-1],
+        token[1:],
+        token + "=",
+        token + " ",
+        token.upper() + "A",
+        token[:-1] + other,
+        token * 2,
+    ):
+        caller.assert_refused(caller.call("one", {}, state=altered))
+    for at in range(len(token)):
+        flipped = token[:at] + ("1" if token[at] != "1" else "2") + token[at + 1 :]
+        caller.assert_refused(caller.call("one", {}, state=flipped))
+    caller.assert_done(caller.call("one", {}, state=token))
+
+
+@pytest.mark.parametrize("version", CARRIERS)
+def test_for_something_else(version: str) -> None:
+    caller = Caller(version)
+    token = caller.first("one", {"x": 1})
+    caller.assert_refused(caller.call("two", {"x": 1}, state=token))
+    for arguments in ({}, {"x": 2}, {"x": "1"}, {"x": 1, "y": 2}, {"x": 1.0}):
+        caller.assert_refused(caller.call("one", arguments, state=token))
+    if caller.modern:
+        params = {"name": "one", "inputResponses": ANSWERS, "requestState": token}
+        caller.assert_refused(caller.speaker.request("prompts/get", {**params, "arguments": {"x": "1"}}))
+    caller.assert_done(caller.call("one", {"x": 1}, state=token))
+
+
+@pytest.mark.parametrize("version", CARRIERS)
+@pytest.mark.parametrize("principals", [("ada", "bob"), ("ada", None), (None, "bob"), ("", None)])
+def test_of_somebody_else(version: str, principals: tuple[str | None, str | None]) -> None:
+    simulation = Simulation(registry())
+    mine, other = (Caller(version, simulation, principal=principal) for principal in principals)
+    token = mine.first()
+    other.assert_refused(other.call("one", {}, state=token))
+    mine.assert_done(mine.call("one", {}, state=token))
+
+
+@pytest.mark.parametrize("version", CARRIERS)
+def test_expired(version: str) -> None:
+    caller = Caller(version)
+    token, later = caller.first(), None
+    caller.simulation.advance(899)
+    later = caller.first()
+    caller.simulation.advance(1)
+    # It lived for 900 seconds, and is gone with the last of them.
+    caller.assert_refused(caller.call("one", {}, state=token))
+    caller.assert_done(caller.call("one", {}, state=later))
+
+
+@pytest.mark.parametrize("version", CARRIERS)
+def test_replayed_after_success(version: str) -> None:
+    caller = Caller(version)
+    token = caller.first()
+    caller.assert_done(caller.call("one", {}, state=token))
+    caller.assert_refused(caller.call("one", {}, state=token))
+
+
+@pytest.mark.parametrize("version", CARRIERS)
+def test_null_is_no_state(version: str) -> None:
+    caller = Caller(version)
+    without = caller.call("one", {}, state=None, answers={})
+    assert without.status == 200
+    assert "Sure?" in without.body.decode()
+    # Answered without its state, the handler finds none.
+    answered = caller.call("one", {}, state=None)
+    assert answered.messages[0]["result"]["content"] == [{"type": "text", "text": "had None"}]
+
+
+@pytest.mark.parametrize("version", CARRIERS)
+def test_all_faults_look_alike(version: str) -> None:
+    caller = Caller(version)
+    token = caller.first()
+    bodies = {
+        caller.call("one", {}, state="x").body,
+        caller.call("two", {}, state=token).body,
+        caller.call("one", {"x": 3}, state=token).body,
+        caller.call("one", {}, state=5).body,
+    }
+    caller.simulation.advance(900)
+    bodies.add(caller.call("one", {}, state=token).body)
+    assert len(bodies) == 1
+
+
+@pytest.mark.parametrize("version", CARRIERS)
+def test_on_a_channel(version: str) -> None:
+    channel = Channel(version, registry())
+    more: dict[str, Any] = {"inputResponses": ANSWERS, "requestState": "x"}
+    arguments: dict[str, Any] = {}
+    if version != "2026-07-28":
+        more, arguments = {}, {"mcpAnswers": ANSWERS, "mcpState": "x"}
+    error = {"code": -32602, "message": REFUSAL}
+    assert channel.call("one", arguments, **more) == [{"jsonrpc": "2.0", "id": 1, "error": error}]
+
+
+@pytest.mark.parametrize("version", CARRIERS)
+def test_a_store_that_is_full(version: str) -> None:
+    simulation = Simulation(registry(), store=MemorySessionStore(clock=FakeClock(), max_records=2))
+    caller = Caller(version, simulation)
+    for _ in range(2 if caller.modern else 1):
+        caller.first()
+    full = caller.speaker.call("one")
+    error = {"code": -32603, "message": "the session store holds 2 records"}
+    assert full.status == 503
+    assert full.messages == [{"jsonrpc": "2.0", "id": 1, "error": error}]
+    assert len(simulation.scheduler) == 0
+
+
+@pytest.mark.parametrize("version", CARRIERS)
+def test_too_much_state(version: str) -> None:
+    made = Registry("s", "1")
+
+    @made.tool
+    async def big(ex: Exchange) -> str:
+        """Big."""
+        raise NeedInput({"q": elicit("Sure?")}, state="x" * 2**16)
+
+    [failed] = Channel(version, made).call("big")
+    assert failed["error"]["message"] == "what a call has to keep for its next attempt is over 65536 bytes"
+
+
+@pytest.mark.parametrize("version", CARRIERS)
+def test_too_many_answers(version: str) -> None:
+    caller = Caller(version)
+    answers = {f"a{number}": elicit_accept() for number in range(65)}
+    [failed] = caller.call("one", {}, state=None, answers=answers).messages
+    assert failed["error"]["message"] == "a call may bring 64 answers at most"
