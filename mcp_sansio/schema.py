@@ -314,16 +314,18 @@ def _map_children(keyword: str, value: JSON, change: Callable[[str, JSON], JSON]
     return change(keyword, value) if keyword in _SINGLES else copy.deepcopy(value)
 
 
-def simplified(schema: Mapping[str, JSON]) -> dict[str, JSON] | None:
+def simplified(schema: Mapping[str, JSON], *, nullable: bool = False) -> dict[str, JSON] | None:
     """The form of `schema` for clients of the revisions with a handshake, or ``None`` where that would lose something.
 
     References are written out, nullable unions lose the null branch (such clients would hide the tool; an argument
     stays optional by not being required), and ``x-mcp-header`` is left out. A cycle, a reference out of the schema and
     a result of more than 10,000 parts cannot be simplified. `schema` is not changed.
+
+    With `nullable` the null branches stay: that is for the schema of what is sent, which clients hold results against.
     """
     try:
         _nodes(schema)
-        return _as_object(_Simplifier(schema).schema(schema, ((),), nullable=False))
+        return _as_object(_Simplifier(schema).schema(schema, ((),), nullable=nullable))
     except (DeclarationError, _Lossy):
         return None
 

@@ -73,10 +73,10 @@ class ToolSpec(Spec):
 
     @cached_property
     def simple_output_schema(self) -> Mapping[str, JSON] | None:
-        """The same of the output schema."""
+        """The same of the output schema, which still admits the nulls that the tool returns."""
         if self.output_schema is None:
             return None
-        return self.output_schema if self.verbatim_schema else simplified(self.output_schema)
+        return self.output_schema if self.verbatim_schema else simplified(self.output_schema, nullable=True)
 
 
 @attrs.frozen(kw_only=True, eq=False)

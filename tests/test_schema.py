@@ -568,6 +568,10 @@ class TestSimplified:
             "required": ["start", "end"],
         }
 
+    def test_what_is_sent_may_still_be_null(self) -> None:
+        schema = {**tool(a={"$ref": "#/$defs/A"}), "$defs": {"A": {"anyOf": [{"type": "string"}, {"type": "null"}]}}}
+        assert simplified(schema, nullable=True) == tool(a={"anyOf": [{"type": "string"}, {"type": "null"}]})
+
     def test_a_recursive_class_has_no_simple_form(self) -> None:
         assert simplified(schema_of(Tree)) is None
 
