@@ -138,11 +138,10 @@ def test_every_check_succeeds(
     ("revision", "scenarios", "absent"), [("2025-11-25", 33, ()), ("2026-07-28", 50, sorted(EXTENSIONS))]
 )
 def test_the_frozen_requirements_are_met(
-    url: str, revision: str, scenarios: int, absent: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    url: str, revision: str, scenarios: int, absent: tuple[str, ...], tmp_path: Path
 ) -> None:
     tallies, code = run(tmp_path, url, "--requirements", revision)
-    with capsys.disabled():
-        print(table(f"requirements of {revision}", tallies))
+    print(table(f"requirements of {revision}", tallies))
     assert (sorted(faults_of(tallies)), len(tallies), code) == (list(absent), scenarios, 0)
 
 
