@@ -74,7 +74,8 @@ def _is_bad(scenario: str, check: dict[str, str]) -> bool:
 
 
 def _fault(check: dict[str, str]) -> str:
-    return f"{check['status']} {check['id']}: {check.get('errorMessage', check['description'])}"
+    # Clipped, since some messages quote all that the server sent.
+    return f"{check['status']} {check['id']}: {check.get('errorMessage', check['description'])[:300]}"
 
 
 def run(folder: Path, url: str, *options: str) -> tuple[list[Tally], int]:
