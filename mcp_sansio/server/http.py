@@ -168,6 +168,11 @@ class HttpTransaction:
         """Whether the response is complete, or can no longer be sent."""
         return self.state is ResponseState.ENDED
 
+    @property
+    def receiving(self) -> bool:
+        """Whether the rest of the request is waited for. Where it is not, a driver need not read it."""
+        return self.state is ResponseState.RECEIVING
+
     # For the endpoints: what they are asked
 
     def allowed_methods(self) -> str:
