@@ -1,7 +1,8 @@
 """Runs the examples of a Markdown page: every fenced ``python`` block, in order, in one namespace and one event loop.
 
-``<!-- new -->`` above a block starts a fresh namespace. ``await``, ``async for`` and ``async with`` work at the top
-level, as in ``python -m asyncio``. There is no mark for "do not run": what cannot run is not ``python`` but ``text``.
+``<!-- new -->`` above a block starts a fresh namespace, and ``<!-- needs NAME -->`` anywhere says that the page needs a
+module that none of its examples imports. ``await``, ``async for`` and ``async with`` work at the top level, as in
+``python -m asyncio``. There is no mark for "do not run": what cannot run is not ``python`` but ``text``.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import NamedTuple
 
 FENCE = re.compile(r"^(?P<indent> *)(?P<fence>`{3,}|~{3,})(?P<info>.*)$")
 NEW = "<!-- new -->"
+NEEDS = re.compile(r"^<!-- needs (\w+) -->$", re.MULTILINE)
 # What a fence may say that shows Python without running it.
 LOOKALIKE = re.compile(
     r"(py|python\d|python[\W_].*|pycon|ipython|doctest|\{(code-block|code|testcode|doctest)\}\s*py.*)$", re.IGNORECASE
@@ -66,11 +68,12 @@ def examples(page: Path) -> list[Block]:
 
 
 def imported(page: Path) -> set[str]:
-    """The top-level modules that a page's examples import, to know whether they can be run here."""
+    """The top-level modules that a page's examples import or need, to know whether they can be run here."""
     nodes = [node for block in examples(page) for node in ast.walk(ast.parse(block.source))]
     plain = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
     named = {node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module}
-    return {name.partition(".")[0] for name in plain | named}
+    needed = set(NEEDS.findall(page.read_text("utf-8")))
+    return {name.partition(".")[0] for name in plain | named | needed}
 
 
 def run(page: Path) -> None:

@@ -14,7 +14,8 @@ DOCS = support.ROOT / "docs"
 READMES = [support.ROOT / "README.md", *sorted((support.ROOT / "bindings").glob("*/README.md"))]
 PAGES = [*READMES, *sorted(path for path in DOCS.rglob("*.md") if "_build" not in path.parts)]
 # Pages that would be of no use without an example.
-TEACHING = ["README.md", *(f"docs/{name}.md" for name in ("getting-started", "handlers", "asking", "aiohttp", "stdio"))]
+TAUGHT = ("getting-started", "handlers", "asking", "testing", "transport", "aiohttp", "stdio")
+TEACHING = ["README.md", *(f"docs/{name}.md" for name in TAUGHT)]
 
 
 def name_of(page: Path) -> str:
@@ -43,7 +44,7 @@ def test_blocks_share_a_namespace_and_may_await(tmp_path: Path) -> None:
     """The runner itself: state carries over, ``new`` drops it, await works at the top level, faults have their line."""
     page = tmp_path / "page.md"
     page.write_text(
-        "```python\nimport asyncio\nx = 1\nqueue = asyncio.Queue()\n```\n\n"
+        "<!-- needs json -->\n\n```python\nimport asyncio\nx = 1\nqueue = asyncio.Queue()\n```\n\n"
         "- in a list\n\n  ```python\n  await queue.put(x + 1)\n  assert await queue.get() == 2\n  ```\n\n"
         "<!-- new -->\n\n```python\nassert 'x' not in globals()\n1 / 0\n```\n",
         "utf-8",
@@ -51,5 +52,5 @@ def test_blocks_share_a_namespace_and_may_await(tmp_path: Path) -> None:
     with pytest.raises(ZeroDivisionError) as raised:
         pages.run(page)
     last = raised.traceback[-1]
-    assert (str(last.path), last.lineno + 1) == (str(page), 18)
-    assert pages.imported(page) == {"asyncio"}
+    assert (str(last.path), last.lineno + 1) == (str(page), 20)
+    assert pages.imported(page) == {"asyncio", "json"}
