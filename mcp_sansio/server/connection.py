@@ -66,6 +66,7 @@ class ServerConnection:
         self._watched: dict[Change, None] = {}
         self._calls: dict[RequestId, RunningCall | ListenStream] = {}
         self._messages: deque[bytes] = deque()
+        self._announced: set[bytes] = set()
         self._events: deque[Event] = deque()
         self._unsent = 0
         self._room: Flag | None = None
@@ -129,6 +130,7 @@ class ServerConnection:
         """The messages to send, in order."""
         messages = list(self._messages)
         self._messages.clear()
+        self._announced.clear()
         self._unsent = 0
         self._make_room()
         return messages
@@ -234,8 +236,10 @@ class ServerConnection:
             self.forget(call)
             self._send_woken(message)
 
-        stream = ListenStream(self.server, call, listening, self._send_woken, finish)
+        stream = ListenStream(self.server, call, listening, self._announce, finish)
         self._calls[call.id] = stream
+        # What waits from before is not this subscription's, even where it has the same id.
+        self._announced.clear()
         stream.start()
 
     # What is remembered of the client, on revisions with a handshake
@@ -247,7 +251,7 @@ class ServerConnection:
 
     def deliver(self, frame: Frame) -> None:
         """See `Listener.deliver`."""
-        self._send_woken(frame[0])
+        self._announce(frame[0])
 
     def watch(self, changes: Iterable[Change]) -> None:
         """Announce `changes` on this channel from now on."""
@@ -286,6 +290,12 @@ class ServerConnection:
     def _send_woken(self, message: bytes) -> None:
         self._send(message)
         self.wake()
+
+    def _announce(self, message: bytes) -> None:
+        # An announcement that still waits to be sent says what this one would: a slow client costs no more than that.
+        if message not in self._announced:
+            self._announced.add(message)
+            self._send_woken(message)
 
     def _send(self, message: bytes) -> None:
         if self.state is not ChannelState.CLOSED:

@@ -127,6 +127,8 @@ class HttpTransaction:
         self._parts.clear()
         self._unsent = 0
         self._make_room()
+        if not self._running:
+            self._keep_alive = None
         if was is not ResponseState.ENDED:
             self.on_disconnect()
 

@@ -148,13 +148,18 @@ class Server:
 
     def live_session(self, session_id: str) -> LiveSession:
         """What of that session is in flight here."""
-        live = self._live.pop(session_id, None)
+        live = self._live.get(session_id)
         if live is None:
             self._sweep()
-            live = LiveSession(self, session_id)
-        live.used = self.runtime.now()
-        self._live[session_id] = live
+            live = self._live[session_id] = LiveSession(self, session_id)
+        self.touch(live)
         return live
+
+    def touch(self, live: LiveSession) -> None:
+        """`live` is in use now. The least used stays first, for `_sweep`."""
+        if self._live.get(live.id) is live:
+            live.used = self.runtime.now()
+            self._live[live.id] = self._live.pop(live.id)
 
     def with_live_session(self, session_id: str, act: Callable[[LiveSession], object]) -> None:
         """Do `act` on what of that session is in flight here, if anything is."""
@@ -164,8 +169,8 @@ class Server:
 
     def release(self, live: LiveSession) -> None:
         """Forget `live` if nothing of it is in flight any more."""
-        if live.idle:
-            self._live.pop(live.id, None)
+        if live.idle and self._live.get(live.id) is live:
+            del self._live[live.id]
 
     def end_session(self, session_id: str) -> None:
         """The session is over: end what of it is in flight here."""
@@ -174,11 +179,14 @@ class Server:
             live.end()
 
     def _sweep(self) -> None:
-        """Drop what is kept for sessions that nobody used for their whole life; the least used come first."""
+        """Drop what is kept for sessions that nobody used for their whole life; the least used come first.
+
+        What has a call or a stream in flight is touched by it, so it is not among them.
+        """
         oldest = self.runtime.now() - self.config.session_ttl
         while self._live:
             live = next(iter(self._live.values()))
-            if live.used > oldest or live.calls:
+            if live.used > oldest:
                 return
             self.end_session(live.id)
 

@@ -81,7 +81,7 @@ class StreamableTransaction(HttpTransaction):
             text = "the Accept header admits neither application/json nor text/event-stream"
             raise Rejected(Failure(FailureKind.NOT_ACCEPTABLE, text))
         preamble = self._preamble = Preamble.of(body, self.headers, self.query, max_depth=self.config.max_depth)
-        adapter = self.server.adapters.select(preamble)
+        adapter = self._adapter = self.server.adapters.select(preamble)
         session_id = self.headers.get(SESSION_HEADER.lower())
         if not adapter.has_handshake or preamble.method == "initialize":
             self._process(adapter, preamble)
@@ -243,7 +243,10 @@ class StreamableTransaction(HttpTransaction):
             self._session = HttpSession(self.server, session_id, found[0])
             self._touched = self.server.runtime.now()
             self._live = self.server.live_session(session_id)
-            then()
+            try:
+                then()
+            finally:
+                self.server.release(self._live)
 
         self._await_store(get, proceed)
 
@@ -278,6 +281,8 @@ class StreamableTransaction(HttpTransaction):
         if session is None or now - self._touched < self.config.session_ttl / 4:
             return
         self._touched = now
+        if self._live is not None:
+            self.server.touch(self._live)
 
         async def touch() -> None:
             try:
@@ -352,7 +357,7 @@ class StreamableTransaction(HttpTransaction):
             self._log = self._live.new_log()
             if self._adapter.primes_streams:
                 self.write(self._log.prime())
-            self._log.attach(self.write, self.end)
+            self._log.attach(self.write, self._end_woken)
         for message in self._replies.made:
             self._write_message(message)
         self._replies.made.clear()
@@ -392,8 +397,14 @@ class StreamableTransaction(HttpTransaction):
     def _let_connection_go(self) -> None:
         """End the response but not the stream: the client comes back for the rest (basic/transports, 6)."""
         if self._log is not None and not self.ended:
-            self._log.detach(self.write)
+            self._detach(self._log)
             self.end()
+
+    def _detach(self, log: EventLog) -> None:
+        log.detach(self.write)
+        log.detach(self._write_woken)
+        if self._standalone is not None:
+            self._standalone.detach()
 
     def on_disconnect(self) -> None:
         """The client went away. A resumable stream waits for it; whether calls end is the revision's to say."""
@@ -401,10 +412,7 @@ class StreamableTransaction(HttpTransaction):
         if self._listen is not None:
             self._listen.end()
         if self._log is not None:
-            self._log.detach(self.write)
-            self._log.detach(self._write_woken)
-        if self._standalone is not None:
-            self._standalone.detach()
+            self._detach(self._log)
         if self._adapter.disconnect_cancels:
             for running in tuple(self._running):
                 running.cancel()
@@ -458,6 +466,7 @@ class StreamableTransaction(HttpTransaction):
         adapter = self.server.adapters.by_version.get(stated.strip())
         if adapter is None:
             raise self.server.adapters.unsupported(stated)
+        self._adapter = adapter
         return adapter
 
     def _has_sessions(self, stated: Adapter | None) -> bool:
@@ -511,8 +520,9 @@ class StreamableTransaction(HttpTransaction):
         self.server.stream_opened(self)
 
     def close(self) -> None:
-        """The server shuts down: the stream ends."""
-        self._end_woken()
+        """The server shuts down: the stream ends here, and the client may come back to another worker for the rest."""
+        self._let_connection_go()
+        self.wake()
 
     def end(self) -> None:
         """See `HttpTransaction.end`."""
@@ -521,6 +531,9 @@ class StreamableTransaction(HttpTransaction):
 
     def _write_woken(self, event: bytes) -> None:
         self.write(event)
+        if self._unsent > self.config.max_unsent:
+            # A client that does not read loses its connection and not its stream: it may come back for the rest.
+            self._let_connection_go()
         self.wake()
 
     def _end_woken(self) -> None:

@@ -68,8 +68,10 @@ class EventLog:
         return [event for held, event in self._events if held > number]
 
     def attach(self, reader: Callable[[bytes], None], on_finish: Callable[[], None]) -> None:
-        """`reader` reads from now on; the one before it is no longer handed anything."""
-        self.reader, self.on_finish = reader, on_finish
+        """`reader` reads from now on. To the one before it the stream is over: each message goes to one reader."""
+        before, self.reader, self.on_finish = self.on_finish, reader, on_finish
+        if before is not None:
+            before()
 
     def detach(self, reader: Callable[[bytes], None]) -> None:
         """`reader` has gone, unless another took its place already."""
