@@ -31,8 +31,9 @@ import msgspec
 
 from . import types as records
 from .errors import DeclarationError, McpError
+from .judge import judge_of
 from .reading import Reading, json_of, type_text
-from .schema import check_input_schema, judge_of
+from .schema import check_input_schema
 from .shapes import (
     BAD,
     ArgumentsInvalid,

@@ -13,7 +13,8 @@ from typing import Any, Literal
 import attrs
 
 from .binding import Bound
-from .schema import HeaderParam, simplified, stripped
+from .schema import HeaderParam
+from .simplify import simplified, stripped
 from .types import JSON, Annotations, Icon, ToolAnnotations
 from .uri_template import UriTemplate
 

@@ -40,7 +40,10 @@ RINGS = {
     "changes": 0,
     "runtime": 0,
     "wire": 1,
+    "nodes": 2,
     "schema": 2,
+    "simplify": 2,
+    "judge": 2,
     "shapes": 2,
     "reading": 2,
     "specs": 2,
@@ -62,7 +65,7 @@ RINGS = {
 }
 THIRD_PARTY = {"attr", "attrs", "cattr", "cattrs", "msgspec"}
 # Extras: used where a declaration asks for them, so imported inside a function, and only in this module.
-EXTRAS = {"jsonschema": "schema"}
+EXTRAS = {"jsonschema": "judge"}
 # What reaches for the outside: a loop, a thread, a socket, a clock, a source of chance, the operating system.
 IMPURE = {
     "asyncio", "concurrent", "fcntl", "http", "multiprocessing", "os", "queue", "random", "sched",

@@ -23,9 +23,8 @@ from mcp_sansio.schema import (
     header_plan,
     is_object_schema,
     schema_of,
-    simplified,
-    stripped,
 )
+from mcp_sansio.simplify import simplified, stripped
 
 RELEASE = tuple(map(int, msgspec.__version__.split(".")[:2]))
 T = TypeVar("T")
