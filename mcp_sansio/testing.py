@@ -101,6 +101,11 @@ class Scheduler:
         """How many tasks have not ended."""
         return len(self._tasks)
 
+    @property
+    def ready(self) -> bool:
+        """Whether a task could go on."""
+        return bool(self._ready)
+
     def spawn(self, coroutine: Coroutine[Any, Any, None]) -> _Task:
         """Start `coroutine` the next time that `run` is called."""
         task = _Task(coroutine)
@@ -219,7 +224,8 @@ class Simulation:
     def settle(self) -> None:
         """Run everything that can run, on every request and channel."""
         self.scheduler.run()
-        while sum(peer.take() for peer in self.peers):
+        # Taking what there is to send lets a handler go on that waits for its client to keep up.
+        while sum(peer.take() for peer in self.peers) or self.scheduler.ready:
             self.scheduler.run()
 
 

@@ -76,12 +76,12 @@ class StreamableTransaction(HttpTransaction):
     # POST
 
     def _post(self, body: bytes) -> None:
+        preamble = self._preamble = Preamble.of(body, self.headers, self.query, max_depth=self.config.max_depth)
+        adapter = self._adapter = self.server.adapters.select(preamble)
         self._accepts_json, self._accepts_stream = gate.accepted_forms(self.headers)
         if not (self._accepts_json or self._accepts_stream):
             text = "the Accept header admits neither application/json nor text/event-stream"
             raise Rejected(Failure(FailureKind.NOT_ACCEPTABLE, text))
-        preamble = self._preamble = Preamble.of(body, self.headers, self.query, max_depth=self.config.max_depth)
-        adapter = self._adapter = self.server.adapters.select(preamble)
         session_id = self.headers.get(SESSION_HEADER.lower())
         if not adapter.has_handshake or preamble.method == "initialize":
             self._process(adapter, preamble)
