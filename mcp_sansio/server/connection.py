@@ -140,6 +140,13 @@ class ServerConnection:
         running = (held.next_deadline() for held in self._calls.values() if isinstance(held, RunningCall))
         return min((deadline for deadline in running if deadline is not None), default=None)
 
+    # Getters
+
+    @property
+    def unsent(self) -> int:
+        """How many bytes wait to be taken."""
+        return self._unsent
+
     # Receiving
 
     @property

@@ -96,8 +96,15 @@ class PairTransaction(HttpTransaction):
         stream = self.server.pairs.get(self.query.get("session_id", ""))
         if stream is None or stream.principal != self.principal:
             raise Rejected(Failure(FailureKind.SESSION_NOT_FOUND, "there is no open stream with that session_id"))
+        if stream.backlog > self.config.max_unsent:
+            raise Rejected(Failure(FailureKind.TOO_MANY, "the stream is not read: answers wait there to be sent"))
         self.respond(202)
         stream.receive_message(body)
+
+    @property
+    def backlog(self) -> int:
+        """How many bytes wait to be sent on the stream."""
+        return self._unsent + (self._connection.unsent if self._connection is not None else 0)
 
     def receive_message(self, body: bytes) -> None:
         """A message that came in on the other endpoint, for the channel whose stream this is."""
