@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from mcp_sansio.adapters.base import Adapter
 from mcp_sansio.adapters.preamble import Preamble
@@ -31,6 +31,8 @@ from .topics import Frame
 
 if TYPE_CHECKING:
     from .server import Server
+
+T = TypeVar("T")
 
 #: What a client may send before its handshake (basic/lifecycle, "Initialization").
 _BEFORE_HANDSHAKE = frozenset({Operation.DESCRIBE, Operation.HANDSHAKE_COMPLETE, Operation.PING, Operation.CANCEL})
@@ -122,14 +124,11 @@ class ServerConnection:
 
     def events(self) -> list[Event]:
         """What happened since the last time."""
-        events = list(self._events)
-        self._events.clear()
-        return events
+        return _taken(self._events)
 
     def data_to_send(self) -> list[bytes]:
         """The messages to send, in order."""
-        messages = list(self._messages)
-        self._messages.clear()
+        messages = _taken(self._messages)
         self._announced.clear()
         self._unsent = 0
         self._make_room()
@@ -360,3 +359,8 @@ class _Group:
     def wake(self) -> None:
         """See `Outlet.wake`."""
         self._connection.wake()
+
+
+def _taken(queue: deque[T]) -> list[T]:
+    """What is in `queue`, taken out. A handler in a thread may add to it meanwhile, and nothing of that is lost."""
+    return [queue.popleft() for _ in range(len(queue))]

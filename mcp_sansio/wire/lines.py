@@ -13,6 +13,8 @@ import attrs
 
 from mcp_sansio.errors import LocalProtocolError
 
+__all__ = ["LineDecoder", "Overlong", "encode_line"]
+
 
 @attrs.frozen
 class Overlong:
