@@ -8,21 +8,17 @@ once, when a handler is declared; a call then costs one conversion.
 from __future__ import annotations
 
 import copy
-import functools
 import inspect
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from types import NoneType, UnionType
 from typing import (
     Annotated,
     Any,
-    NamedTuple,
     Never,
     NoReturn,
     Union,
     get_args,
     get_origin,
-    get_type_hints,
     is_typeddict,
 )
 
@@ -49,6 +45,7 @@ from .shapes import (
     is_pydantic,
     speaks,
 )
+from .signature import EMPTY, Param, Signature, sorted_parameters
 from .types import JSON
 
 __all__ = ["ArgumentsInvalid", "Bound", "ResultInvalid"]
@@ -138,8 +135,8 @@ class Bound:
         return annotation. `lax_strings` is for arguments that are text on the wire (prompts, URI templates): numbers
         and booleans are read from it, and there is no output schema, as only tools have one.
         """
-        signature = _Signature.of(fn, exchange_type)
-        exchange, dependencies, params = _sorted(signature, exchange_type, provided)
+        signature = Signature.of(fn, exchange_type)
+        exchange, dependencies, params = sorted_parameters(signature, exchange_type, provided)
         if input_schema is not None:
             schema, parse = _raw_input(signature.name, params, input_schema)
         else:
@@ -164,127 +161,10 @@ class Bound:
         )
 
 
-# Reading a signature
-
-_EMPTY: Any = inspect.Parameter.empty
-
-
-class _Param(NamedTuple):
-    """One parameter. `type` and `default` are `_EMPTY` where there is none."""
-
-    name: str
-    type: Any
-    default: Any
-
-
-@attrs.frozen
-class _Signature:
-    """What a callable says of itself."""
-
-    name: str
-    description: str | None
-    is_async: bool
-    params: Sequence[_Param]
-    returns: Any
-
-    @classmethod
-    def of(cls, fn: Callable[..., Any], exchange_type: type) -> _Signature:
-        target, fixed = _target_of(fn)
-        owner = _owner_of(target)
-        name = (owner or target).__name__
-        if inspect.isgeneratorfunction(target) or inspect.isasyncgenfunction(target):
-            raise DeclarationError(f"{name}: a handler must return its result; a generator yields")
-        hints = _hints_of(target, name, exchange_type)
-        params = [
-            _param(name, param, hints) for param in inspect.signature(fn).parameters.values() if param.name not in fixed
-        ]
-        is_async = inspect.iscoroutinefunction(target)
-        # Asked for its own docstring alone: an undocumented __call__ would answer with object's.
-        description = inspect.getdoc(owner if owner and not target.__doc__ else target)
-        return cls(name, description or None, is_async, params, hints.get("return", _EMPTY))
-
-
-def _target_of(fn: Callable[..., Any]) -> tuple[Any, set[str]]:
-    """The function or method behind a callable, and the parameters that a partial has filled by name."""
-    fixed: set[str] = set()
-    target: Any = fn
-    while isinstance(target, functools.partial):
-        fixed |= set(target.keywords)
-        target = target.func
-    return (target if inspect.isroutine(target) else target.__call__), fixed
-
-
-def _owner_of(target: Any) -> Any:
-    """The class of a callable object, which has the name that its ``__call__`` has not, or ``None``."""
-    return type(target.__self__) if target.__name__ == "__call__" and hasattr(target, "__self__") else None
-
-
-def _hints_of(target: Any, name: str, exchange_type: type) -> dict[str, Any]:
-    nearby = _locals_around(target)
-    try:
-        try:
-            return get_type_hints(target, localns=nearby or None, include_extras=True)
-        except NameError:
-            # A handler may import the exchange under TYPE_CHECKING alone: there is no doubt about what the name means.
-            known = {exchange_type.__name__: exchange_type, **nearby}
-            return get_type_hints(target, localns=known, include_extras=True)
-    except NameError as error:
-        raise DeclarationError(
-            f"{name}: an annotation names {error.name!r}, which cannot be found; define or import it at module level, "
-            "and not under TYPE_CHECKING"
-        ) from error
-    except (TypeError, SyntaxError) as error:
-        raise DeclarationError(f"{name}: its annotations cannot be read: {error}") from error
-
-
-def _locals_around(target: Any) -> dict[str, Any]:
-    """The variables of the function that is just defining `target`: its classes are in no module, but may be named."""
-    outer, inside, _ = getattr(target, "__qualname__", "").rpartition(".<locals>.")
-    code = getattr(inspect.unwrap(target), "__code__", None)
-    frame = sys._getframe(1) if inside else None
-    while frame is not None:
-        if frame.f_code.co_qualname == outer and code is not None and frame.f_code.co_filename == code.co_filename:
-            return dict(frame.f_locals)
-        frame = frame.f_back
-    return {}
-
-
-def _param(handler: str, param: inspect.Parameter, hints: Mapping[str, Any]) -> _Param:
-    if param.kind in (param.VAR_POSITIONAL, param.VAR_KEYWORD):
-        raise DeclarationError(
-            f"{handler}: {param} cannot be published; name each parameter, or take one mapping and give an input_schema"
-        )
-    if param.kind is param.POSITIONAL_ONLY:
-        raise DeclarationError(f"{handler}: parameter {param.name!r} is positional-only; arguments come by name")
-    return _Param(param.name, hints.get(param.name, _EMPTY), param.default)
-
-
-def _sorted(
-    signature: _Signature, exchange_type: type, provided: Callable[[Any], bool]
-) -> tuple[str | None, dict[str, Any], list[_Param]]:
-    """The exchange's parameter, the dependencies, and the parameters that are arguments."""
-    exchanges = [param.name for param in signature.params if param.type is exchange_type]
-    if len(exchanges) > 1:
-        raise DeclarationError(
-            f"{signature.name}: {exchanges[0]!r} and {exchanges[1]!r} are both the exchange; keep one"
-        )
-    rest = [param for param in signature.params if param.name not in exchanges]
-    dependencies = {param.name: param.type for param in rest if _is_provided(param.type, provided)}
-    arguments = [param for param in rest if param.name not in dependencies]
-    return (exchanges[0] if exchanges else None), dependencies, arguments
-
-
-def _is_provided(annotation: Any, provided: Callable[[Any], bool]) -> bool:
-    try:
-        return annotation is not _EMPTY and provided(annotation)
-    except TypeError:  # an annotation that cannot be hashed is in nobody's table
-        return False
-
-
 # Arguments by type
 
 
-def _typed_input(name: str, params: Sequence[_Param], lax: bool) -> tuple[dict[str, JSON], Parse]:
+def _typed_input(name: str, params: Sequence[Param], lax: bool) -> tuple[dict[str, JSON], Parse]:
     if not params:
         return {"type": "object", "properties": {}}, lambda arguments: {}
     reading = Reading()
@@ -294,7 +174,7 @@ def _typed_input(name: str, params: Sequence[_Param], lax: bool) -> tuple[dict[s
         parse = _model_parse(params[0], _spoken(name, model) if lax else model, fast=reading.exact and not lax)
         return _checked(name, document(model)), parse
     fields = [
-        Field(param.name, param.name, shapes[param.name], param.default is _EMPTY, default=_published(param))
+        Field(param.name, param.name, shapes[param.name], param.default is EMPTY, default=_published(param))
         for param in params
     ]
     record = Record("", dict, fields=fields)
@@ -302,9 +182,9 @@ def _typed_input(name: str, params: Sequence[_Param], lax: bool) -> tuple[dict[s
     return _checked(name, document(record)), parse
 
 
-def _shape_of(name: str, param: _Param, reading: Reading) -> Shape:
+def _shape_of(name: str, param: Param, reading: Reading) -> Shape:
     where = f"{name}, parameter {param.name!r}"
-    if param.type is _EMPTY:
+    if param.type is EMPTY:
         raise DeclarationError(
             f"{where} has no annotation, so it cannot be published; give it one, like {param.name}: str"
         )
@@ -320,8 +200,8 @@ def _with_description(annotation: Any) -> Any:
     return Annotated[(base, *said)]
 
 
-def _published(param: _Param) -> JSON:
-    return BAD if param.default is _EMPTY else json_of(param.default)
+def _published(param: Param) -> JSON:
+    return BAD if param.default is EMPTY else json_of(param.default)
 
 
 def _checked(name: str, schema: Mapping[str, JSON]) -> dict[str, JSON]:
@@ -346,8 +226,8 @@ def _spoken(name: str, shape: Shape) -> Shape:
     return attrs.evolve(inner, fields=[attrs.evolve(field, shape=Spoken(field.shape)) for field in inner.fields])
 
 
-def _params_parse(params: Sequence[_Param], shape: Shape, *, fast: bool) -> Parse:
-    defaults = {param.name: param.default for param in params if param.default is not _EMPTY}
+def _params_parse(params: Sequence[Param], shape: Shape, *, fast: bool) -> Parse:
+    defaults = {param.name: param.default for param in params if param.default is not EMPTY}
 
     def slow(arguments: Arguments) -> dict[str, Any]:
         return {**defaults, **_taken(shape, arguments)}
@@ -366,15 +246,15 @@ def _params_parse(params: Sequence[_Param], shape: Shape, *, fast: bool) -> Pars
     return parse
 
 
-def _struct_field(param: _Param) -> Any:
-    if param.default is _EMPTY:
+def _struct_field(param: Param) -> Any:
+    if param.default is EMPTY:
         return (param.name, param.type)
     # The function's own object, as a call without the argument would give it; a factory, since msgspec copies no more
     # than an empty list.
     return (param.name, param.type, msgspec.field(default_factory=lambda: param.default))
 
 
-def _model_parse(param: _Param, shape: Shape, *, fast: bool) -> Parse:
+def _model_parse(param: Param, shape: Shape, *, fast: bool) -> Parse:
     name, model = param.name, get_args(param.type)[0] if get_origin(param.type) is Annotated else param.type
 
     def slow(arguments: Arguments) -> dict[str, Any]:
@@ -421,7 +301,7 @@ def _taken(shape: Shape, arguments: Arguments) -> Any:
 # Arguments by a raw schema
 
 
-def _raw_input(name: str, params: Sequence[_Param], raw: Mapping[str, JSON]) -> tuple[dict[str, JSON], Parse]:
+def _raw_input(name: str, params: Sequence[Param], raw: Mapping[str, JSON]) -> tuple[dict[str, JSON], Parse]:
     if len(params) != 1 or not _is_mapping(params[0].type):
         raise DeclarationError(
             f"{name}: with an input_schema, the handler takes one parameter of type dict beside its exchange and "
@@ -448,7 +328,7 @@ def _judged(judge: Callable[[JSON], list[Fault]], value: JSON) -> list[Fault]:
 
 
 def _is_mapping(annotation: Any) -> bool:
-    if annotation in (_EMPTY, Any) or is_typeddict(annotation):
+    if annotation in (EMPTY, Any) or is_typeddict(annotation):
         return True
     origin = get_origin(annotation) or annotation
     return isinstance(origin, type) and issubclass(dict, origin)
@@ -515,7 +395,7 @@ def _converts(wire: JSON, tp: Any) -> bool:
 
 
 #: Return annotations that a schema would say nothing about, or that are shown as they are.
-_PLAIN = (_EMPTY, None, NoneType, Any, object, str, bytes, bytearray, dict, list, tuple, set, Never, NoReturn)
+_PLAIN = (EMPTY, None, NoneType, Any, object, str, bytes, bytearray, dict, list, tuple, set, Never, NoReturn)
 
 
 def _is_plain(returns: Any) -> bool:

@@ -47,6 +47,7 @@ RINGS = {
     "shapes": 2,
     "reading": 2,
     "specs": 2,
+    "signature": 2,
     "binding": 2,
     "registry": 2,
     "exchange": 2,
