@@ -65,9 +65,8 @@ class EnvelopeAdapter(Adapter):
 
     def decode_reply(self, envelope: Envelope) -> Decoded | None:
         """A client must not send responses here (basic/transports/streamable-http, "Sending Messages")."""
-        return DecodeFailure(
-            None, Failure(FailureKind.MALFORMED, "this protocol revision has no responses from clients")
-        )
+        failure = Failure(FailureKind.MALFORMED, "this protocol revision has no responses from clients")
+        return DecodeFailure(None, failure, replies=False)
 
     def check_message(self, operation: Operation, envelope: Envelope) -> Failure | None:
         """Every request names its revision and its client's capabilities (basic, "Per-request protocol fields")."""

@@ -26,7 +26,7 @@ from mcp_sansio.types import RequestId
 from ._state import CHANNEL, ChannelInput, ChannelState, advance
 from .calls import RunningCall
 from .listening import ListenStream
-from .replies import Replies, expects_reply, usable_id
+from .replies import Replies, expects_reply, quoted_id, usable_id
 from .topics import Frame
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ class ServerConnection:
         body = preamble.body
         if isinstance(body, dict) and "id" not in body and preamble.method is not None:
             return
-        message_id = usable_id(body.get("id")) if isinstance(body, dict) else None
+        message_id = quoted_id(body)
         self._send(adapter.encode_failure(message_id, failure))
 
     def _receive(self, item: Call | DecodeFailure | Reply, adapter: Adapter, group: _Group) -> None:

@@ -50,6 +50,13 @@ def expects_reply(item: Decoded) -> bool:
     return isinstance(item, Call) and item.id is not None
 
 
+def quoted_id(body: JSON) -> RequestId | None:
+    """The id to quote where the message `body` is refused as a whole. A response's own is of the other direction."""
+    if not isinstance(body, dict) or ("method" not in body and ("result" in body or "error" in body)):
+        return None
+    return usable_id(body.get("id"))
+
+
 def usable_id(value: JSON) -> RequestId | None:
     """A request's id as a peer sent it, or ``None`` for what cannot be one."""
     return value if isinstance(value, str | int) and not isinstance(value, bool) else None

@@ -25,7 +25,7 @@ from ._state import ResponseState
 from .calls import RunningCall, logger
 from .http import HttpTransaction
 from .listening import ListenStream
-from .replies import Replies, expects_reply, usable_id
+from .replies import Replies, expects_reply, quoted_id, usable_id
 from .sessions import SESSION_HEADER, HttpSession, LiveSession, NoPeer, new_session, session_key
 from .streams import EventLog, StandaloneStream
 
@@ -63,8 +63,7 @@ class StreamableTransaction(HttpTransaction):
 
     def message_id(self) -> RequestId | None:
         """See `HttpTransaction.message_id`."""
-        body = self._preamble.body if self._preamble else None
-        return usable_id(body.get("id")) if isinstance(body, dict) else None
+        return quoted_id(self._preamble.body) if self._preamble else None
 
     def allowed_methods(self) -> str:
         """The value of ``Allow``."""

@@ -114,7 +114,7 @@ class Http(Speaker):
         headers = {"MCP-Protocol-Version": self.version}
         if self.session is not None:
             headers["Mcp-Session-Id"] = self.session
-        if not self.adapter.has_handshake and isinstance(message, dict) and "id" in message:
+        if not self.adapter.has_handshake and isinstance(message, dict) and {"id", "method"} <= set(message):
             headers["Mcp-Method"] = message["method"]
             target = (message.get("params") or {}).get(TARGETS.get(message["method"], ""))
             if isinstance(target, str):

@@ -104,8 +104,9 @@ def _claims(version: str, message: dict[str, Any], answers: str | None) -> list[
 
 def _error_claims(version: str, message: dict[str, Any]) -> list[tuple[str, Any]]:
     name = "JSONRPCErrorResponse" if _has(version, "JSONRPCErrorResponse") else "JSONRPCError"
-    # Revisions whose schema demands an id have no form for "the id could not be read"; JSON-RPC's is null.
-    nameless = name == "JSONRPCError" and message.get("id", "") is None
+    # Revisions whose schema demands an id have no form for "the id could not be read": JSON-RPC's is null, and the
+    # text of their transports has errors without one.
+    nameless = name == "JSONRPCError" and message.get("id") is None
     shown = {**message, "id": 0} if nameless else message
     special = _ERRORS.get(message["error"]["code"])
     return [(name, shown)] + ([(special, shown)] if special and _has(version, special) else [])
