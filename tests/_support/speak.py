@@ -115,8 +115,9 @@ class Http(Speaker):
         if self.session is not None:
             headers["Mcp-Session-Id"] = self.session
         if not self.adapter.has_handshake and isinstance(message, dict) and {"id", "method"} <= set(message):
-            headers["Mcp-Method"] = message["method"]
-            target = (message.get("params") or {}).get(TARGETS.get(message["method"], ""))
+            headers["Mcp-Method"] = str(message["method"])
+            params = message.get("params")
+            target = params.get(TARGETS.get(message["method"], "")) if isinstance(params, dict) else None
             if isinstance(target, str):
                 headers["Mcp-Name"] = encode_value(target)
         return headers
