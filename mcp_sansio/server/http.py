@@ -175,6 +175,11 @@ class HttpTransaction:
         """Whether the rest of the request is waited for. Where it is not, a driver need not read it."""
         return self.state is ResponseState.RECEIVING
 
+    @property
+    def streaming(self) -> bool:
+        """Whether the response is a stream that has begun. It may come to its end before the calls do that it is for."""
+        return self.state is ResponseState.STREAMING
+
     # For the endpoints: what they are asked
 
     def allowed_methods(self) -> str:
