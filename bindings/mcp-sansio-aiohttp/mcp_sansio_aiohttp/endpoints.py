@@ -1,0 +1,162 @@
+"""Where a server is mounted: the routes of Streamable HTTP, and those of the first HTTP transport."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from functools import partial
+from typing import Any
+
+import attrs
+from aiohttp import web
+
+from mcp_sansio import AdapterSet, Config, Registry, Server, SessionStore, StateCodec
+
+from .driver import Driver
+from .facts import principal_of
+from .host import AsyncioServer, Host, Principal, asyncio_runtime
+
+
+class Endpoint:
+    """Serves `registry` over Streamable HTTP, on every revision of `adapters` that has it.
+
+    `adapters`, `config`, `store` and `states` are those of `mcp_sansio.Server`. `allowed_origins`
+    (``https://app.example``) and `allowed_hosts` (``mcp.example``, with a port or without) replace the members of that
+    name in `config`.
+
+    `principal` is called with each request and gives the user whom it is from, or ``None``. Sessions, streams, and the
+    state of questions belong to that user; to others they do not exist. Unless given, it is what a middleware put on
+    the request: ``request[PRINCIPAL] = "user-17"``. It is a string that stays the same from request to request.
+
+    Raises ``TypeError`` where one string is given in place of a collection of them.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        *,
+        adapters: AdapterSet | None = None,
+        config: Config | None = None,
+        store: SessionStore | None = None,
+        states: StateCodec | None = None,
+        allowed_origins: Collection[str] | None = None,
+        allowed_hosts: Collection[str] | None = None,
+        principal: Principal = principal_of,
+    ) -> None:
+        allowed = _allowed(allowed_origins=allowed_origins, allowed_hosts=allowed_hosts)
+        config = attrs.evolve(config or Config(), **allowed)
+        runtime = asyncio_runtime()
+        server = AsyncioServer(registry, runtime=runtime, adapters=adapters, config=config, store=store, states=states)
+        self._host = Host(server, principal)
+
+    @property
+    def server(self) -> Server:
+        """The core's server role, to publish changes with or to drive a transport of one's own."""
+        return self._host.server
+
+    def routes(self, path: str = "/mcp") -> list[web.RouteDef]:
+        """The routes for `path`, with and without a slash at its end, for ``app.add_routes``.
+
+        An application that takes these alone should also have `on_shutdown` and `close` among its signals, which
+        `setup` sees to: without the first, open streams keep aiohttp from stopping until its timeout.
+        """
+        return _both_spellings(path, self._serve)
+
+    def setup(self, app: web.Application, path: str = "/mcp") -> None:
+        """Serve at `path` of `app`, and stop with it."""
+        app.add_routes(self.routes(path))
+        _stop_with(app, self._host)
+
+    def app(self, path: str = "/mcp") -> web.Application:
+        """An application that serves at `path`, for ``web.run_app`` or ``add_subapp``."""
+        app = web.Application()
+        self.setup(app, path)
+        return app
+
+    async def on_shutdown(self, app: web.Application | None = None) -> None:
+        """For ``app.on_shutdown``: open streams end as their revision wants it, and new requests are refused."""
+        await self._host.on_shutdown(app)
+
+    async def close(self, app: web.Application | None = None) -> None:
+        """For ``app.on_cleanup``: `on_shutdown`, and calls that go on although their client left are cancelled."""
+        await self._host.close(app)
+
+    async def _serve(self, request: web.Request) -> web.StreamResponse:
+        return await Driver(self._host, request, self._host.server.http_transaction).run()
+
+
+class SseEndpoint:
+    """Serves a registry over the transport that came before Streamable HTTP: a stream, and an address for messages.
+
+    `source` is a `Registry`, with the same options as an `Endpoint` has, or an `Endpoint`, whose server is then shared:
+    its limits count for both, and one shutdown ends both. Raises ``TypeError`` for options beside an `Endpoint`, and
+    ``ValueError`` where no revision that is served has a handshake, since only those speak this transport.
+    """
+
+    def __init__(self, source: Registry | Endpoint, **options: Any) -> None:
+        if isinstance(source, Endpoint) and options:
+            raise TypeError(f"the Endpoint has its own {', '.join(options)}; give options to the one or the other")
+        self._endpoint = source if isinstance(source, Endpoint) else Endpoint(source, **options)
+        self._host = self._endpoint._host
+        # Refuses here and now what every request would be refused for.
+        self._host.server.pair_transaction(message_path="")
+
+    @property
+    def server(self) -> Server:
+        """See `Endpoint.server`."""
+        return self._host.server
+
+    def routes(self, sse_path: str = "/sse", message_path: str = "/messages") -> list[web.RouteDef]:
+        """The routes of both addresses; see `Endpoint.routes`. The paths are literal: they take no variables.
+
+        A client is told the second address with the prefix that the first was asked for under.
+        """
+        for path in (sse_path, message_path):
+            if "{" in path:
+                raise ValueError(f"the path {path!r} has a variable, which an SseEndpoint cannot tell its clients")
+        return [
+            route
+            for path in (sse_path, message_path)
+            for route in _both_spellings(path, partial(self._serve, path.rstrip("/"), message_path))
+        ]
+
+    def setup(self, app: web.Application, sse_path: str = "/sse", message_path: str = "/messages") -> None:
+        """Serve at both paths of `app`, and stop with it."""
+        app.add_routes(self.routes(sse_path, message_path))
+        _stop_with(app, self._host)
+
+    def app(self, sse_path: str = "/sse", message_path: str = "/messages") -> web.Application:
+        """An application that serves at both paths, for ``web.run_app`` or ``add_subapp``."""
+        app = web.Application()
+        self.setup(app, sse_path, message_path)
+        return app
+
+    async def on_shutdown(self, app: web.Application | None = None) -> None:
+        """See `Endpoint.on_shutdown`."""
+        await self._host.on_shutdown(app)
+
+    async def close(self, app: web.Application | None = None) -> None:
+        """See `Endpoint.close`."""
+        await self._host.close(app)
+
+    async def _serve(self, path: str, message_path: str, request: web.Request) -> web.StreamResponse:
+        prefix = request.path.removesuffix("/").removesuffix(path)
+        open_engine = partial(self._host.server.pair_transaction, message_path=prefix + message_path)
+        return await Driver(self._host, request, open_engine).run()
+
+
+def _allowed(**given: Collection[str] | None) -> dict[str, Any]:
+    for name, values in given.items():
+        if isinstance(values, str):
+            raise TypeError(f"{name} is a collection of strings: give [{values!r}]")
+    return {name: values for name, values in given.items() if values is not None}
+
+
+def _both_spellings(path: str, handler: Any) -> list[web.RouteDef]:
+    # Without a redirect, which clients do not follow with a POST.
+    bare = path.rstrip("/")
+    return [web.route("*", bare, handler), web.route("*", f"{bare}/", handler)]
+
+
+def _stop_with(app: web.Application, host: Host) -> None:
+    app.on_shutdown.append(host.on_shutdown)
+    app.on_cleanup.append(host.close)

@@ -1,0 +1,82 @@
+"""What the endpoints of one server share: the core's server role on asyncio, and what outlives its requests."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable
+from threading import get_ident
+from typing import Any
+
+from aiohttp import web
+
+from mcp_sansio import Change, Runtime, Server
+
+Principal = Callable[[web.Request], str | None]
+
+
+def asyncio_runtime() -> Runtime:
+    """The core's runtime on the event loop that serves, whichever it will be: endpoints are made before it runs."""
+    return Runtime(
+        now=lambda: asyncio.get_running_loop().time(),
+        token_bytes=secrets.token_bytes,
+        event=asyncio.Event,
+        run_sync=asyncio.to_thread,
+    )
+
+
+class AsyncioServer(Server):
+    """A `Server` whose changes may be published from any thread: plain ``def`` handlers run in threads of their own."""
+
+    _loop: asyncio.AbstractEventLoop | None = None
+    _thread: int | None = None
+
+    def bind(self, loop: asyncio.AbstractEventLoop, thread: int) -> None:
+        """Serve on `loop`, which runs in `thread`."""
+        self._loop, self._thread = loop, thread
+
+    def publish(self, change: Change) -> None:
+        """See `Server.publish`."""
+        if self._loop is None or self._thread == get_ident():
+            super().publish(change)
+        else:
+            call_from_thread(self._loop, super().publish, change)
+
+
+def call_from_thread(loop: asyncio.AbstractEventLoop, callback: Callable[..., Any], *args: Any) -> None:
+    """Have `loop` call `callback` soon. Nothing happens where the loop is closed: nobody is left to be told."""
+    try:
+        loop.call_soon_threadsafe(callback, *args)
+    except RuntimeError:
+        if not loop.is_closed():
+            raise
+
+
+class Host:
+    """A server, how to find out who a request is from, and the calls whose clients have gone but which go on."""
+
+    def __init__(self, server: AsyncioServer, principal: Principal) -> None:
+        self.server = server
+        self.principal = principal
+        self._orphans: set[asyncio.Task[None]] = set()
+        self._closed = False
+
+    def adopt(self, task: asyncio.Task[None]) -> None:
+        """Keep `task` until it is done, or until `close`."""
+        self._orphans.add(task)
+        task.add_done_callback(self._orphans.discard)
+        if self._closed:
+            task.cancel()
+
+    async def on_shutdown(self, app: web.Application | None = None) -> None:
+        """End the open streams, and refuse what comes from now on. Calls are left to finish."""
+        self.server.shutdown()
+
+    async def close(self, app: web.Application | None = None) -> None:
+        """`on_shutdown`, and give up the calls whose clients have gone."""
+        self.server.shutdown()
+        self._closed = True
+        orphans = tuple(self._orphans)
+        for task in orphans:
+            task.cancel()
+        await asyncio.gather(*orphans, return_exceptions=True)
