@@ -6,7 +6,7 @@ Everything that can be wrong with a declaration is found here, when it is made, 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeVar, get_type_hints, overload
 from weakref import WeakMethod
 
@@ -281,9 +281,10 @@ class Registry:
         after) which may itself take an Exchange and dependencies by annotation; anything that is not callable is the
         value itself. Declare dependencies before the handlers that take them. Raises `DeclarationError`.
         """
+        name = getattr(kind, "__name__", str(kind))
         if kind in self.providers or kind is Exchange:
-            raise DeclarationError(f"{getattr(kind, '__name__', kind)!r} is provided already")
-        self.providers[kind] = _provider(source)
+            raise DeclarationError(f"{name!r} is provided already")
+        self.providers[kind] = _provider(name, source, {Exchange, *self.providers})
 
     # Changing while serving
 
@@ -385,13 +386,28 @@ class Provider:
     is_generator: bool
 
 
-def _provider(source: Any) -> Provider:
+def _provider(kind: str, source: Any, provided: Collection[Any]) -> Provider:
     if not callable(source):
         return Provider(lambda: source, {}, is_async=False, is_generator=False)
-    hints = {name: hint for name, hint in _hints(source).items() if name != "return"}
+    hints, needs = _hints(source), {}
+    for param in _parameters(source):
+        wanted = hints.get(param.name)
+        if any(wanted is held or wanted == held for held in provided):
+            needs[param.name] = wanted
+        elif param.default is param.empty and param.kind not in (param.VAR_POSITIONAL, param.VAR_KEYWORD):
+            raise DeclarationError(
+                f"what provides {kind!r} takes a parameter {param.name!r} that nothing provides; provide that first"
+            )
     is_async = inspect.iscoroutinefunction(source) or inspect.isasyncgenfunction(source)
     is_generator = inspect.isgeneratorfunction(source) or inspect.isasyncgenfunction(source)
-    return Provider(source, hints, is_async=is_async, is_generator=is_generator)
+    return Provider(source, needs, is_async=is_async, is_generator=is_generator)
+
+
+def _parameters(fn: Callable[..., Any]) -> Iterable[inspect.Parameter]:
+    try:
+        return inspect.signature(fn).parameters.values()
+    except ValueError:  # some that are written in C say nothing
+        return ()
 
 
 def _completion_params(fn: Callable[..., Any]) -> tuple[str, str | None]:
@@ -406,7 +422,7 @@ def _completion_params(fn: Callable[..., Any]) -> tuple[str, str | None]:
 
 
 def _hints(fn: Callable[..., Any]) -> dict[str, Any]:
-    target = fn.__init__ if inspect.isclass(fn) else fn
+    target = fn.__init__ if inspect.isclass(fn) else fn if inspect.isroutine(fn) else fn.__call__
     try:
         return get_type_hints(target)
     except NameError as error:
