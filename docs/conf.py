@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from importlib import metadata
 from pathlib import Path
@@ -25,20 +26,39 @@ myst_heading_anchors = 3
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
-autodoc_class_signature = "separated"
+# A parameter a line where a signature is long.
+maximum_signature_line_length = 100
 default_role = "py:obj"
 nitpicky = True
-# Other projects' inventories would have to be fetched for every build, so only our own names are links.
-nitpick_ignore_regex = [("py:.*", r"(?!mcp_sansio).*")]
+nitpick_ignore_regex = [
+    # Other projects' inventories would have to be fetched for every build, so only our own names are links.
+    ("py:.*", r"(?!mcp_sansio).*"),
+    # Private names, and type variables, that signatures mention.
+    ("py:.*", r"mcp_sansio.*\.(_\w+|_\w+\.\w+|[FT])"),
+    # What an `Adapter` is handed; only who writes one meets these, and reads them where they are.
+    ("py:.*", r"mcp_sansio\.(specs\.\w*Spec|call\.(DecodeFailure|Reply)|dispatcher\.\w+|adapters\.\w+\.\w+)"),
+    # The engine's half of an `Exchange`.
+    ("py:.*", r"mcp_sansio\.exchange\.Side"),
+]
 
 
 def resolve_public_name(app: Any, env: Any, node: Any, contnode: Any) -> Any:
     """Link what annotations say (``mcp_sansio.registry.Registry``) to the public name (``mcp_sansio.Registry``)."""
     module, _, name = node.get("reftarget", "").rpartition(".")
-    if not module.startswith("mcp_sansio.") or name not in getattr(mcp_sansio, "__all__", ()):
+    public = getattr(mcp_sansio, name, None) if name in mcp_sansio.__all__ else None
+    # Two modules may have a name in common, so the name alone does not tell what is meant.
+    if public is None or getattr(sys.modules.get(module), name, None) is not public:
         return None
     domain = env.get_domain("py")
     return domain.resolve_xref(env, node["refdoc"], app.builder, "obj", f"mcp_sansio.{name}", node, contnode)
+
+
+def tidy_signature(
+    app: Any, what: str, name: str, obj: Any, options: Any, signature: str | None, returns: str | None
+) -> tuple[str | None, str | None]:
+    """Defaults that attrs makes (``NOTHING``) and lambdas are shown as ``...``, other functions by their name."""
+    made = re.sub(r"= (NOTHING\b|<function [\w.]*<lambda>>)", "= ...", signature or "")
+    return (re.sub(r"= <function ([\w.]+)>", r"= \1", made) if signature else signature), returns
 
 
 # The pages include these, so they have to be there before the first page is read.
@@ -47,3 +67,4 @@ _tables.write(Path(__file__).parent / "_generated")
 
 def setup(app: Any) -> None:
     app.connect("missing-reference", resolve_public_name)
+    app.connect("autodoc-process-signature", tidy_signature)
