@@ -8,12 +8,15 @@ bring back what the template forbids.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from urllib.parse import unquote_to_bytes
 
 import attrs
 
 from .errors import DeclarationError
+
+#: A longer URI belongs to no template.
+MAX_LENGTH = 8192
 
 _EXPRESSION = re.compile(r"\{(\+?)([A-Za-z_][A-Za-z0-9_]*)\}")
 _BAD_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
@@ -26,49 +29,84 @@ def is_template(uri: str) -> bool:
 
 
 @attrs.frozen
+class _Variable:
+    """A variable, and the text that follows it. A path may hold what separates segments."""
+
+    name: str
+    is_path: bool
+    literal: str
+
+
+@attrs.frozen
 class UriTemplate:
     """A parsed template. `names` are its variables, in order."""
 
     text: str
     names: tuple[str, ...]
-    _pattern: re.Pattern[str]
-    _paths: frozenset[str]
+    _prefix: str
+    _variables: tuple[_Variable, ...]
 
     @classmethod
     def parse(cls, text: str) -> UriTemplate:
         """Parse `text`. Raises `DeclarationError` for an expression other than ``{name}`` and ``{+name}``."""
-        pieces: list[str] = []
-        names: list[str] = []
-        paths: set[str] = set()
-        end = 0
-        for found in _EXPRESSION.finditer(text):
-            plus, name = found.groups()
-            if name in names:
-                raise DeclarationError(f"the URI template {text!r} uses {{{name}}} twice")
-            pieces += [re.escape(text[end : found.start()]), f"(?P<{name}>{'.+' if plus else '[^/?#]+'})"]
-            names.append(name)
-            paths.update([name] if plus else [])
-            end = found.end()
-        rest = text[end:]
-        if is_template("".join(_EXPRESSION.split(text)[::3])):
+        prefix, *rest = _EXPRESSION.split(text)
+        names, literals = tuple(rest[1::3]), rest[2::3]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise DeclarationError(f"the URI template {text!r} uses {{{twice}}} twice")
+        if is_template("".join([prefix, *literals])):
             raise DeclarationError(
                 f"the URI template {text!r} may only use {{name}} (one segment) and {{+name}} (a path)"
             )
-        pattern = re.compile("".join(pieces) + re.escape(rest), re.DOTALL)
-        return cls(text, tuple(names), pattern, frozenset(paths))
+        return cls(text, names, prefix, tuple(map(_Variable, names, map(bool, rest[0::3]), literals)))
 
     def match(self, uri: str) -> Mapping[str, str] | None:
-        """The decoded value of each variable, or ``None`` where `uri` does not belong to this template."""
-        found = self._pattern.fullmatch(uri)
-        if found is None:
-            return None
+        """The decoded value of each variable, or ``None`` where `uri` does not belong to this template.
+
+        Where a URI can be divided in several ways, an earlier variable takes as much as it can.
+        """
         values: dict[str, str] = {}
-        for name, raw in found.groupdict().items():
+        for variable, raw in self._divided(uri):
             value = _decoded(raw)
-            if value is None or not _allowed(value, path=name in self._paths):
+            if value is None or not _allowed(value, path=variable.is_path):
                 return None
-            values[name] = value
-        return values
+            values[variable.name] = value
+        return values or None
+
+    def _divided(self, uri: str) -> Iterator[tuple[_Variable, str]]:
+        # A regular expression would do, but where one variable may end in many places and the next as well, it tries
+        # them all: a long URI would cost its length to the power of the variables. This costs their product.
+        if len(uri) > MAX_LENGTH or not (uri.startswith(self._prefix) and uri.endswith(self._variables[-1].literal)):
+            return
+        ends: list[list[int]] = []
+        fits = [False] * len(uri) + [True]
+        for variable in reversed(self._variables):
+            ends.append(_ends(variable, uri, fits))
+            fits = [end > 0 for end in ends[-1]]
+        start = len(self._prefix)
+        if not fits[start]:
+            return
+        for variable, held in zip(self._variables, reversed(ends), strict=True):
+            yield variable, uri[start : held[start]]
+            start = held[start] + len(variable.literal)
+
+
+def _ends(variable: _Variable, uri: str, fits: Sequence[bool]) -> list[int]:
+    """For each place in `uri`, the last one where `variable` may end if it starts there, or 0.
+
+    `fits` says of each place whether the rest of the template fits what follows it.
+    """
+    ends = [0] * (len(uri) + 1)
+    last, literal = 0, variable.literal
+    for start in range(len(uri) - 1, -1, -1):
+        if not variable.is_path and uri[start] in "/?#":
+            last = 0
+            continue
+        end = start + 1
+        if not last and uri.startswith(literal, end) and fits[end + len(literal)]:
+            last = end
+        ends[start] = last
+    return ends
 
 
 def _decoded(raw: str) -> str | None:
