@@ -100,7 +100,15 @@ class Registry:
 
         The name is the function's and the description its docstring, unless given. Arguments come as one model
         parameter or as annotated parameters; an `Exchange` and provided dependencies come by annotation. A plain
-        ``def`` runs in a thread unless ``blocking=False``. Raises `DeclarationError`.
+        ``def`` runs in a thread unless ``blocking=False``.
+
+        `input_schema` and `output_schema` replace the schemas of the annotations by raw JSON Schema. `streaming` starts
+        the HTTP reply as a stream at once, and `poll_after` (seconds) lets go of its connection where the client can
+        come back for the rest. `ask_in_arguments` is as for the registry, whose choice it overrides.
+        `verbatim_schema` shows the schema as it is to the revisions that would be shown a simpler one. `since` names
+        the oldest revision that is offered the tool.
+
+        Raises `DeclarationError`. Source: server/tools.
         """
         return self._decorate(fn, lambda function: self._add_tool(function, **options))
 
@@ -154,7 +162,8 @@ class Registry:
     ) -> Callable[[F], F]:
         """Declare a resource, or a template where `uri` holds ``{name}`` or ``{+name}``.
 
-        The variables of a template are parameters of the function. Raises `DeclarationError`.
+        The variables of a template are parameters of the function. `size` is in bytes, `cache` the hint that goes with
+        the contents; `since` and `blocking` are as for tools. Raises `DeclarationError`. Source: server/resources.
         """
         template = UriTemplate.parse(uri) if is_template(uri) else None
 
@@ -211,7 +220,11 @@ class Registry:
         blocking: bool = True,
     ) -> Callable[[F], F]: ...
     def prompt(self, fn: Any = None, /, **options: Any) -> Any:
-        """Declare a prompt: ``@registry.prompt`` or ``@registry.prompt(name=…)``. Raises `DeclarationError`."""
+        """Declare a prompt: ``@registry.prompt`` or ``@registry.prompt(name=…)``.
+
+        Its arguments come as text, so they are ``str``, numbers, ``bool`` or a choice of those. `since` and `blocking`
+        are as for tools. Raises `DeclarationError`. Source: server/prompts.
+        """
         return self._decorate(fn, lambda function: self._add_prompt(function, **options))
 
     def _add_prompt(
@@ -247,7 +260,7 @@ class Registry:
         """Declare who completes arguments: of everything, or of one `prompt` or `resource`, or of one `argument` of it.
 
         The function takes a `CompletionRequest` and gives a list of strings or a `Completion`; the most specific
-        declaration wins. Raises `DeclarationError`.
+        declaration wins. Raises `DeclarationError`. Source: server/utilities/completion.
         """
         return self._decorate(fn, lambda function: self._add_completion(function, **options))
 

@@ -104,7 +104,10 @@ class Server:
         request: Any = None,
         wake: Callable[[], None] = lambda: None,
     ) -> HttpTransaction:
-        """The engine for one request to either endpoint of the first HTTP transport. See `PairTransaction`.
+        """The engine for one request to either endpoint of the first HTTP transport.
+
+        `message_path` is the absolute path of the one that takes messages, with the prefix that it is mounted under;
+        the other arguments are those of `HttpTransaction`. A GET opens the stream, a POST brings a message.
 
         Raises ``ValueError`` where no revision of this server has a handshake, since nothing else is spoken there.
         """
