@@ -140,6 +140,9 @@ class Scheduler:
         except (StopIteration, Cancelled):
             self._tasks.pop(task, None)
             return
+        except BaseException:
+            self._tasks.pop(task, None)
+            raise
         if not isinstance(event, FakeEvent):
             raise TypeError(f"a handler in a Simulation may wait for nothing but its Exchange, not {event!r}")
         task.parked = event
