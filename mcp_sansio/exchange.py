@@ -11,6 +11,8 @@ from typing import Any, Protocol
 
 from .asking import CAPABILITY_OF, ELICIT, SAMPLE, Answer, AnswerAction, answer_of, fault_of_answer
 from .call import Call, ClientInfo
+from .errors import LocalProtocolError
+from .operation import HANDLED
 from .outcome import Failure, FailureKind, InputRequest, NeedInput
 from .runtime import Event
 from .storage import Session, SessionAccess
@@ -89,8 +91,10 @@ class Exchange:
         is the answer; without one the call fails with what its revision has for a missing capability.
 
         The handler may be run again from its beginning to get past this line, so do what cannot be undone after the
-        last question.
+        last question. Raises `LocalProtocolError` in a completion, which may not ask (basic/patterns/mrtr).
         """
+        if self._call.operation not in HANDLED:
+            raise LocalProtocolError("only tools, resources and prompts may ask the client something")
         if key in self._call.answers:
             return self._checked(key, request)
         missing = self.missing_capability(request)
