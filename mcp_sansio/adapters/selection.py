@@ -110,7 +110,8 @@ class AdapterSet:
             return self._stated(stated)
         if remembered in self.by_version:
             return self.by_version[remembered]
-        return self._implied or self.fallback
+        # Who speaks a revision without a handshake says so in each message; silence is somebody else's.
+        return self._implied or self._newest_handshake or self.fallback
 
     def _for_handshake(self, preamble: Preamble) -> Adapter:
         # A client ahead of this server announces a version that nobody here knows; its handshake negotiates all the
