@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from mcp_sansio.adapters.base import Adapter
 from mcp_sansio.adapters.preamble import Preamble
@@ -26,13 +26,12 @@ from mcp_sansio.types import RequestId
 from ._state import CHANNEL, ChannelInput, ChannelState, advance
 from .calls import RunningCall
 from .listening import ListenStream
+from .queues import taken
 from .replies import Replies, expects_reply, quoted_id, usable_id
 from .topics import Frame
 
 if TYPE_CHECKING:
     from .server import Server
-
-T = TypeVar("T")
 
 #: What a client may send before its handshake (basic/lifecycle, "Initialization").
 _BEFORE_HANDSHAKE = frozenset({Operation.DESCRIBE, Operation.HANDSHAKE_COMPLETE, Operation.PING, Operation.CANCEL})
@@ -124,11 +123,11 @@ class ServerConnection:
 
     def events(self) -> list[Event]:
         """What happened since the last time."""
-        return _taken(self._events)
+        return taken(self._events)
 
     def data_to_send(self) -> list[bytes]:
         """The messages to send, in order."""
-        messages = _taken(self._messages)
+        messages = taken(self._messages)
         self._announced.clear()
         self._unsent = 0
         self._make_room()
@@ -359,8 +358,3 @@ class _Group:
     def wake(self) -> None:
         """See `Outlet.wake`."""
         self._connection.wake()
-
-
-def _taken(queue: deque[T]) -> list[T]:
-    """What is in `queue`, taken out. A handler in a thread may add to it meanwhile, and nothing of that is lost."""
-    return [queue.popleft() for _ in range(len(queue))]

@@ -21,6 +21,7 @@ from mcp_sansio.wire.sse import encode_comment
 from . import gate
 from ._state import RESPONSE, ResponseInput, ResponseState, advance
 from .calls import RunningCall
+from .queues import taken
 
 if TYPE_CHECKING:
     from mcp_sansio.adapters.base import Adapter
@@ -66,6 +67,8 @@ class HttpTransaction:
         self.method = ""
         self.connected = True
         self.wake = wake
+        #: Further headers of a response that is not a refusal.
+        self.extra_headers: tuple[tuple[str, str], ...] = ()
         self._loopback = loopback
         self._body: list[bytes] = []
         self._received = 0
@@ -145,14 +148,11 @@ class HttpTransaction:
 
     def events(self) -> list[Event]:
         """What happened since the last time."""
-        events = list(self._events)
-        self._events.clear()
-        return events
+        return taken(self._events)
 
     def data_to_send(self) -> list[Part]:
         """The parts of the response that are ready, in order."""
-        parts = list(self._parts)
-        self._parts.clear()
+        parts = taken(self._parts)
         self._unsent = 0
         self._make_room()
         return parts
@@ -177,8 +177,13 @@ class HttpTransaction:
 
     @property
     def streaming(self) -> bool:
-        """Whether the response is a stream that has begun. It may come to its end before the calls do that it is for."""
+        """Whether the response is a stream that has begun. It may end before the calls do that it is for."""
         return self.state is ResponseState.STREAMING
+
+    @property
+    def is_congested(self) -> bool:
+        """Whether more waits for the client to read it than `Config.max_unsent`."""
+        return self._unsent > self.config.max_unsent
 
     # For the endpoints: what they are asked
 
@@ -188,6 +193,9 @@ class HttpTransaction:
 
     def on_disconnect(self) -> None:
         """The client went away before the response was complete."""
+
+    def on_end(self) -> None:
+        """The response is complete."""
 
     def on_silence(self) -> None:
         """Nothing was sent for `Config.keep_alive` seconds: say something, so that no proxy cuts the connection."""
@@ -200,7 +208,7 @@ class HttpTransaction:
         if self.ended:
             return
         length = () if status in (202, 204) and not body else (("Content-Length", str(len(body))),)
-        self._send(Head(status, (*headers, *length, *gate.cors_headers(self.headers))))
+        self._send(Head(status, (*headers, *self.extra_headers, *length, *gate.cors_headers(self.headers))))
         if body:
             self._send(Body(body))
         self.end()
@@ -233,12 +241,12 @@ class HttpTransaction:
         failure = Failure(FailureKind.METHOD_NOT_ALLOWED, f"{self.method[:20]} is not possible here")
         self.refuse(failure, headers=(("Allow", self.allowed_methods()),))
 
-    def start_stream(self, headers: Iterable[tuple[str, str]] = ()) -> None:
+    def start_stream(self) -> None:
         """The response is a stream of events from now on."""
         if self.state is not ResponseState.WAITING:
             return
         self.state = advance(RESPONSE, self.state, ResponseInput.STREAM)
-        self._send(Head(200, (*_STREAM_HEADERS, *headers, *gate.cors_headers(self.headers))))
+        self._send(Head(200, (*_STREAM_HEADERS, *self.extra_headers, *gate.cors_headers(self.headers))))
         self.start_silence()
 
     def start_silence(self) -> None:
@@ -258,6 +266,7 @@ class HttpTransaction:
         if not self._running:
             self._keep_alive = None
         self._send(End())
+        self.on_end()
 
     def emit(self, event: Event) -> None:
         """Tell the driver of `event`."""
@@ -267,6 +276,7 @@ class HttpTransaction:
         """Have the driver run `running`, and mind its deadlines."""
         self._running[running] = None
         self._events.append(CallReceived(running.call, running.run))
+        self.start_silence()
 
     def settle_call(self, running: RunningCall) -> None:
         """`running` is over."""
@@ -276,7 +286,7 @@ class HttpTransaction:
 
     async def drained(self) -> None:
         """See `Outlet.drained`."""
-        if self._unsent > self.config.max_unsent and self.connected:
+        if self.is_congested and self.connected:
             if self._room is None:
                 self._room = self.server.runtime.event()
             await self._room.wait()

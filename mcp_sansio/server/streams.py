@@ -18,6 +18,7 @@ from ._state import SUBSCRIPTION, SubscriptionInput, SubscriptionState, advance
 from .topics import Frame
 
 if TYPE_CHECKING:
+    from .http import HttpTransaction
     from .server import Server
 
 
@@ -79,6 +80,36 @@ class EventLog:
             self.reader = self.on_finish = None
 
 
+class LogReader:
+    """A response that reads `log`, from now until it ends, is let go of, or another reader takes over."""
+
+    def __init__(self, http: HttpTransaction, log: EventLog) -> None:
+        self.log = log
+        self._http = http
+        log.attach(self._write, self._finish)
+
+    def _write(self, event: bytes) -> None:
+        self._http.write(event)
+        if self._http.is_congested:
+            # A client that does not read loses its connection and not its stream: it may come back for the rest.
+            self.let_go()
+        self._http.wake()
+
+    def _finish(self) -> None:
+        self._http.end()
+        self._http.wake()
+
+    def detach(self) -> None:
+        """Nobody reads the stream here any more; what is written meanwhile is kept for a return."""
+        self.log.detach(self._write)
+
+    def let_go(self) -> None:
+        """End the response, but not the stream."""
+        if not self._http.ended:
+            self.detach()
+            self._http.end()
+
+
 class StandaloneStream:
     """The announcements of a session, on a stream of their own that the client opened with GET."""
 
@@ -117,7 +148,12 @@ class StandaloneStream:
         self.state = advance(SUBSCRIPTION, self.state, SubscriptionInput.ATTACH)
 
     def detach(self) -> None:
-        """The connection has gone; what is announced meanwhile is kept for its return."""
+        """The connection has gone; what is announced meanwhile is kept for its return.
+
+        That is no news where the stream is over, or where another connection reads it already.
+        """
+        if self.log.finished or self.log.reader is not None:
+            return
         self.state = advance(SUBSCRIPTION, self.state, SubscriptionInput.DETACH)
 
     def end(self) -> None:
