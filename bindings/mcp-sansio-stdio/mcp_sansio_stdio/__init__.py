@@ -1,0 +1,11 @@
+"""mcp-sansio over standard input and output: a server that its client starts as a process.
+
+`run_stdio` is all that such a program needs. `serve_stdio` is for those who have an event loop, or other streams than
+their own standard ones.
+"""
+
+from __future__ import annotations
+
+from ._serve import run_stdio, serve_stdio
+
+__all__ = ["run_stdio", "serve_stdio"]

@@ -1,0 +1,168 @@
+"""The public functions: a process that is a server, and a server on any two streams of bytes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import secrets
+import signal
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol, TypeVar
+
+from mcp_sansio import AdapterSet, Config, Registry, Runtime, Server, SessionStore, StateCodec
+
+from ._channel import GRACE, UNWINDING, Channel
+from ._takeover import private_stdio
+from ._threads import DaemonThreads, end_without_waiting
+
+T = TypeVar("T")
+
+#: Plain ``def`` handlers that run at once. More wait for their turn.
+_THREADS = 64
+
+
+class HasDescriptor(Protocol):
+    """A binary file, a pipe's end, a socket: what the operating system knows by a number."""
+
+    def fileno(self) -> int:
+        """The number."""
+
+
+def run_stdio(
+    registry: Registry,
+    *,
+    adapters: AdapterSet | None = None,
+    config: Config | None = None,
+    store: SessionStore | None = None,
+    states: StateCodec | None = None,
+) -> None:
+    """Serve `registry` on the standard input and output, and return when the client closes the input.
+
+    It runs an event loop of its own. The arguments after `registry` are those of `Server`. Raises ``RuntimeError``
+    within a running loop.
+
+    While it serves, the standard output belongs to the protocol: what anything else prints, child processes included,
+    goes to the standard error, and the standard input is empty for everybody else. Both come back at the end.
+
+    The end comes with the end of the input, with an output that nobody reads, or with SIGINT or SIGTERM where the
+    program has no handler for them. Calls in flight then have half a second before they are cancelled, and replies are
+    written for as long as the client reads. Nothing that a handler left running keeps the process: plain ``def``
+    handlers run in daemon threads, tasks that ignore their cancellation are abandoned, and threads of the program's own
+    that are no daemons have half a second after the main thread has ended.
+
+    Source: basic/transports, "stdio"; basic/lifecycle, "Shutdown".
+    """
+    options: dict[str, Any] = {"adapters": adapters, "config": config, "store": store, "states": states}
+    _refuse_a_running_loop()
+    with private_stdio() as (source, sink):
+        loop = asyncio.new_event_loop()
+        # asyncio.run would wait without limit for tasks that ignore their cancellation, and for the pool of to_thread.
+        threads = DaemonThreads(_THREADS)
+        loop.set_default_executor(threads)
+        try:
+            loop.run_until_complete(_run(registry, source, sink, threads, options))
+        finally:
+            loop.run_until_complete(_abandon_the_rest())
+            loop.close()
+    end_without_waiting(GRACE)
+
+
+async def serve_stdio(
+    served: Registry | Server,
+    source: int | HasDescriptor,
+    sink: int | HasDescriptor,
+    *,
+    adapters: AdapterSet | None = None,
+    config: Config | None = None,
+    store: SessionStore | None = None,
+    states: StateCodec | None = None,
+) -> None:
+    """Serve one client that writes to `source` and reads from `sink`, on the running loop, until `source` ends.
+
+    Each is a descriptor, or has one: the end of a pipe, a binary file, a socket, which may be both. The descriptors are
+    used as they are (what a file object has buffered is not seen) and are left open. `served` is a `Registry`, to which
+    the arguments of `Server` may be added, or a `Server` that other clients share. Cancel the task to end it early.
+
+    The end is as with `run_stdio`, except that signals and the process's own streams are left alone. Raises
+    ``TypeError`` for options beside a `Server`.
+    """
+    options: dict[str, Any] = {"adapters": adapters, "config": config, "store": store, "states": states}
+    given = [name for name, value in options.items() if value is not None]
+    if given and isinstance(served, Server):
+        raise TypeError(f"a Server has its options already; {given[0]} cannot be given beside one")
+    threads = DaemonThreads(_THREADS)
+    try:
+        server = served if isinstance(served, Server) else _server(served, threads, options)
+        await Channel(server, _descriptor(source), _descriptor(sink)).serve()
+    finally:
+        threads.shutdown()
+
+
+def _refuse_a_running_loop() -> None:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise RuntimeError("run_stdio runs an event loop of its own; where one is running already, await serve_stdio")
+
+
+async def _run(registry: Registry, source: int, sink: int, threads: DaemonThreads, options: dict[str, Any]) -> None:
+    server = _server(registry, threads, options)
+    channel = Channel(server, source, sink)
+    loop = asyncio.get_running_loop()
+
+    def stop() -> None:
+        server.shutdown()
+        channel.stop()
+
+    with _on_signals(lambda: loop.call_soon_threadsafe(stop)):
+        await channel.serve()
+
+
+def _server(registry: Registry, threads: DaemonThreads, options: dict[str, Any]) -> Server:
+    loop = asyncio.get_running_loop()
+
+    def run_sync(function: Callable[[], T], /) -> Awaitable[T]:
+        return loop.run_in_executor(threads, contextvars.copy_context().run, function)
+
+    runtime = Runtime(now=loop.time, token_bytes=secrets.token_bytes, event=asyncio.Event, run_sync=run_sync)
+    return Server(registry, runtime=runtime, **options)
+
+
+def _descriptor(stream: int | HasDescriptor) -> int:
+    return stream if isinstance(stream, int) else stream.fileno()
+
+
+@contextmanager
+def _on_signals(stop: Callable[[], object]) -> Iterator[None]:
+    """Call `stop` on the first SIGINT or SIGTERM; a second one ends the process. Handlers of the program's are left."""
+    before: dict[signal.Signals, Any] = {}
+
+    def handle(number: int, frame: object) -> None:
+        signal.signal(number, signal.SIG_DFL)
+        stop()
+
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGINT, signal.SIGTERM):
+            if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
+                before[number] = signal.signal(number, handle)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+async def _abandon_the_rest() -> None:
+    """Cancel what handlers left running on the loop, and wait a moment for it."""
+    rest = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in rest:
+        task.cancel()
+    if rest:
+        await asyncio.wait(rest, timeout=UNWINDING)
+    try:
+        await asyncio.wait_for(asyncio.get_running_loop().shutdown_asyncgens(), UNWINDING)
+    except TimeoutError:
+        pass  # a generator that does not end keeps nobody
