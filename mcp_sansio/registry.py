@@ -435,7 +435,8 @@ def _completion_params(fn: Callable[..., Any]) -> tuple[str, str | None]:
 
 
 def _hints(fn: Callable[..., Any]) -> dict[str, Any]:
-    target = fn.__init__ if inspect.isclass(fn) else fn if inspect.isroutine(fn) else fn.__call__
+    holder: Any = fn
+    target = holder.__init__ if inspect.isclass(fn) else fn if inspect.isroutine(fn) else holder.__call__
     try:
         return get_type_hints(target)
     except NameError as error:
