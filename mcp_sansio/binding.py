@@ -8,7 +8,7 @@ once, when a handler is declared; a call then costs one conversion.
 from __future__ import annotations
 
 import copy
-import inspect
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from types import NoneType, UnionType
 from typing import (
@@ -27,26 +27,14 @@ import msgspec
 
 from . import types as records
 from .errors import DeclarationError, McpError
+from .faults import ArgumentsInvalid, Fault, examined
+from .foreign import faults_of, is_pydantic, validated_text
 from .judge import judge_of
-from .reading import Reading, json_of, type_text
-from .schema import check_input_schema
-from .shapes import (
-    BAD,
-    ArgumentsInvalid,
-    Fault,
-    Faults,
-    Field,
-    Pydantic,
-    Record,
-    Shape,
-    Spoken,
-    bare,
-    document,
-    is_pydantic,
-    speaks,
-)
+from .schema import check_input_schema, published
 from .signature import EMPTY, Param, Signature, sorted_parameters
+from .typed import REFUSED, Typed, spelled, type_text
 from .types import JSON
+from .wording import kinds_of, path_text
 
 __all__ = ["ArgumentsInvalid", "Bound", "ResultInvalid"]
 
@@ -167,41 +155,49 @@ class Bound:
 def _typed_input(name: str, params: Sequence[Param], lax: bool) -> tuple[dict[str, JSON], Parse]:
     if not params:
         return {"type": "object", "properties": {}}, lambda arguments: {}
-    reading = Reading()
-    shapes = {param.name: _shape_of(name, param, reading) for param in params}
-    model = shapes[params[0].name]
-    if len(params) == 1 and isinstance(bare(model), Record | Pydantic):
-        parse = _model_parse(params[0], _spoken(name, model) if lax else model, fast=reading.exact and not lax)
-        return _checked(name, document(model)), parse
-    fields = [
-        Field(param.name, param.name, shapes[param.name], param.default is EMPTY, default=_published(param))
-        for param in params
-    ]
-    record = Record("", dict, fields=fields)
-    parse = _params_parse(params, _spoken(name, record) if lax else record, fast=reading.exact and not lax)
-    return _checked(name, document(record)), parse
+    types = [_typed_param(name, param) for param in params]
+    if len(params) == 1 and types[0].is_model:
+        return _checked(name, published(types[0], name)), _parse_of(name, types[0], _named(params[0].name), lax)
+    struct = msgspec.defstruct("Arguments_", list(map(_struct_field, params, types)), kw_only=True)
+    typed = Typed.of(struct, name)
+    schema = _checked(name, published(typed, name))
+    del schema["title"]
+    for param, its in zip(params, types, strict=True):
+        _publish_default(schema["properties"][param.name], param, its)
+    return schema, _parse_of(name, typed, msgspec.structs.asdict, lax)
 
 
-def _shape_of(name: str, param: Param, reading: Reading) -> Shape:
+def _typed_param(name: str, param: Param) -> Typed:
     where = f"{name}, parameter {param.name!r}"
     if param.type is EMPTY:
         raise DeclarationError(
             f"{where} has no annotation, so it cannot be published; give it one, like {param.name}: str"
         )
-    return reading.shape(_with_description(param.type), where)
+    return Typed.of(spelled(param.type), where)
 
 
-def _with_description(annotation: Any) -> Any:
-    """``Annotated[str, "text"]`` as msgspec spells it."""
-    if get_origin(annotation) is not Annotated:
-        return annotation
-    base, *notes = get_args(annotation)
-    said = [msgspec.Meta(description=inspect.cleandoc(note)) if isinstance(note, str) else note for note in notes]
-    return Annotated[(base, *said)]
+def _named(name: str) -> Callable[[Any], dict[str, Any]]:
+    return lambda made: {name: made}
 
 
-def _published(param: Param) -> JSON:
-    return BAD if param.default is EMPTY else json_of(param.default)
+def _struct_field(param: Param, typed: Typed) -> Any:
+    if param.default is EMPTY:
+        return (param.name, typed.type)
+    # The function's own object, as a call without the argument would give it; a factory, since msgspec copies no more
+    # than an empty list.
+    return (param.name, typed.type, msgspec.field(default_factory=lambda: param.default))
+
+
+def _publish_default(schema: dict[str, JSON], param: Param, typed: Typed) -> None:
+    """Say the default, unless it is the function's own affair: no JSON, or refused by the type (`x: int = None`)."""
+    if param.default is EMPTY:
+        return
+    try:
+        wire = msgspec.json.decode(msgspec.json.encode(param.default, enc_hook=_dumped))
+    except (TypeError, ValueError, RecursionError):
+        return
+    if not examined(typed.info, wire, output=True)[1]:
+        schema["default"] = wire
 
 
 def _checked(name: str, schema: Mapping[str, JSON]) -> dict[str, JSON]:
@@ -212,90 +208,63 @@ def _checked(name: str, schema: Mapping[str, JSON]) -> dict[str, JSON]:
     return dict(schema)
 
 
-def _spoken(name: str, shape: Shape) -> Shape:
-    """`shape` for arguments that come as text. Refuses what text cannot spell."""
-    inner = bare(shape)
-    if not isinstance(inner, Record):
-        return attrs.evolve(inner, spoken=True)  # type: ignore[call-arg] # a pydantic model reads text itself
-    for field in inner.fields:
-        if not speaks(field.shape):
+def _parse_of(name: str, typed: Typed, finish: Callable[[Any], dict[str, Any]], lax: bool) -> Parse:
+    """How arguments become `typed` and then, by `finish`, keyword arguments. With `lax` they come as text."""
+    if lax:
+        read = _text_reader(name, typed)
+        return lambda arguments: finish(read(arguments))
+    if not typed.exact:
+        return lambda arguments: finish(typed.built(dict(arguments)))
+    convert, tp = typed.convert, typed.type
+
+    def parse(arguments: Arguments) -> dict[str, Any]:
+        try:
+            return finish(convert(arguments, tp))
+        except REFUSED:
+            return finish(typed.built(dict(arguments)))
+
+    return parse
+
+
+# Arguments as text
+
+
+def _text_reader(name: str, typed: Typed) -> Callable[[Arguments], Any]:
+    """How arguments that come as text (of prompts and templates) become `typed`. Refuses what text cannot spell."""
+    if is_pydantic(typed.type):
+        return functools.partial(_model_of_text, typed.type)
+    fields = _fields_of(typed.info)
+    scalars = {"a string", "an integer", "a number", "a boolean"}
+    for field in fields:
+        if scalars.isdisjoint(kinds_of(field.type)):
             raise DeclarationError(
-                f"{name}: the argument {field.name!r} comes as text, which cannot be read as its type; "
+                f"{name}: the argument {field.encode_name!r} comes as text, which cannot be read as its type; "
                 "use str, int, float, bool or a choice of those"
             )
-    return attrs.evolve(inner, fields=[attrs.evolve(field, shape=Spoken(field.shape)) for field in inner.fields])
+    spoken = {field.encode_name for field in fields if "a string" not in kinds_of(field.type)}
+    return lambda arguments: typed.built(
+        {key: _scalar(value) if key in spoken else value for key, value in arguments.items()}
+    )
 
 
-def _params_parse(params: Sequence[Param], shape: Shape, *, fast: bool) -> Parse:
-    defaults = {param.name: param.default for param in params if param.default is not EMPTY}
-
-    def slow(arguments: Arguments) -> dict[str, Any]:
-        return {**defaults, **_taken(shape, arguments)}
-
-    struct = msgspec.defstruct("Arguments", [_struct_field(param) for param in params], kw_only=True) if fast else None
-    if struct is None or not _is_convertible(struct):
-        return slow
-    convert, asdict = msgspec.convert, msgspec.structs.asdict
-
-    def parse(arguments: Arguments) -> dict[str, Any]:
-        try:
-            return asdict(convert(arguments, struct))
-        except _REFUSED:
-            return slow(arguments)
-
-    return parse
+def _fields_of(info: Any) -> Sequence[msgspec.inspect.Field]:
+    return _fields_of(info.type) if isinstance(info, msgspec.inspect.Metadata) else info.fields
 
 
-def _struct_field(param: Param) -> Any:
-    if param.default is EMPTY:
-        return (param.name, param.type)
-    # The function's own object, as a call without the argument would give it; a factory, since msgspec copies no more
-    # than an empty list.
-    return (param.name, param.type, msgspec.field(default_factory=lambda: param.default))
-
-
-def _model_parse(param: Param, shape: Shape, *, fast: bool) -> Parse:
-    name, model = param.name, get_args(param.type)[0] if get_origin(param.type) is Annotated else param.type
-
-    def slow(arguments: Arguments) -> dict[str, Any]:
-        return {name: _taken(shape, arguments)}
-
-    if not fast or not _is_convertible(model):
-        return slow
-    convert = msgspec.convert
-
-    def parse(arguments: Arguments) -> dict[str, Any]:
-        try:
-            return {name: convert(arguments, model)}
-        except _REFUSED:
-            return slow(arguments)
-
-    return parse
-
-
-#: What msgspec raises for a value, after which the shapes say what is wrong with it, if anything is. The last two are
-#: how its releases before 0.22 tell that an integer is too large for a float.
-_REFUSED = (msgspec.ValidationError, RecursionError, OverflowError, SystemError)
-
-
-def _is_convertible(tp: Any) -> bool:
-    """Whether msgspec itself converts to `tp`: it describes some types that it has no conversion for."""
+def _scalar(value: JSON) -> JSON:
+    """The number or boolean that a text spells, or `value` itself."""
     try:
-        msgspec.json.Decoder(tp)
-    except (TypeError, NotImplementedError):
-        return False
-    return True
+        found = msgspec.json.decode(value.strip().lower())
+    except (AttributeError, msgspec.DecodeError):
+        return value
+    return found if isinstance(found, int | float) else value
 
 
-def _taken(shape: Shape, arguments: Arguments) -> Any:
-    faults = Faults()
+def _model_of_text(model: Any, arguments: Arguments) -> Any:
     try:
-        made = shape.take(dict(arguments), (), faults)
-    except RecursionError:
-        raise ArgumentsInvalid([("$", "is nested too deeply")]) from None
-    if made is BAD:
-        raise ArgumentsInvalid(faults.found)
-    return made
+        return validated_text(model, dict(arguments))
+    except ValueError as error:
+        raise ArgumentsInvalid((path_text(path), message) for path, message in faults_of(error)) from error
 
 
 # Arguments by a raw schema
@@ -368,30 +337,20 @@ def _listed(wire: JSON) -> JSON:
 
 
 def _typed_output(name: str, returns: Any) -> tuple[dict[str, JSON], Callable[[Any], JSON]]:
-    reading = Reading(output=True)
-    shape = reading.shape(returns, f"{name}, return value")
-    fast = reading.exact and _is_convertible(returns)
+    where = f"{name}, return value"
+    typed = Typed.of(spelled(returns), where, output=True)
     is_model = is_pydantic(returns)
 
     def structured(value: Any) -> JSON:
         if is_model and isinstance(value, Mapping):
             value = returns.model_validate(value)
         wire = _plain(value)
-        if not (fast and _converts(wire, returns)):
-            faults = Faults()
-            if shape.take(wire, (), faults) is BAD:
-                raise ResultInvalid(name, faults.found)
+        faults = typed.faults(wire)
+        if faults:
+            raise ResultInvalid(name, faults)
         return wire
 
-    return document(shape), structured
-
-
-def _converts(wire: JSON, tp: Any) -> bool:
-    try:
-        msgspec.convert(wire, tp)
-    except _REFUSED:
-        return False
-    return True
+    return published(typed, where), structured
 
 
 #: Return annotations that a schema would say nothing about, or that are shown as they are.

@@ -7,10 +7,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from .errors import DeclarationError
+from .faults import MAX_FAULTS, Fault
 from .nodes import shown
 from .schema import check_schema
-from .shapes import MAX_FAULTS, Fault, path_text, rule_text
 from .types import JSON
+from .wording import path_text, rule_text
 
 
 def judge_of(schema: Mapping[str, JSON], where: str) -> Callable[[JSON], list[Fault]]:

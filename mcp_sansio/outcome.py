@@ -25,6 +25,8 @@ class FailureKind(StrEnum):
     An adapter maps each kind to the JSON-RPC code and the HTTP status of its revision (``Adapter.failures``).
     """
 
+    __hash__ = str.__hash__  # as for Operation
+
     PARSE = "parse"
     MALFORMED = "malformed"
     UNKNOWN_METHOD = "unknown_method"

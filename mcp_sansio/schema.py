@@ -10,11 +10,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
+import msgspec
 
+from . import foreign
 from .errors import DeclarationError
 from .nodes import Node, children, nodes_of, resolve, shown
-from .reading import Reading
-from .shapes import document
+from .typed import Typed, spelled
 from .types import JSON
 
 HEADER_KEYWORD = "x-mcp-header"
@@ -27,10 +28,48 @@ _TYPES = frozenset(("object", "array", "string", "number", "integer", "boolean",
 def schema_of(tp: Any) -> dict[str, JSON]:
     """The JSON Schema (2020-12) of a type, the root being the schema itself and nested classes under ``$defs``.
 
-    `tp` may be made of all that `mcp_sansio.reading.ALLOWED` lists; ``Annotated[…, msgspec.Meta(…)]`` adds bounds and a
+    `tp` may be made of all that `mcp_sansio.typed.ALLOWED` lists; ``Annotated[…, msgspec.Meta(…)]`` adds bounds and a
     description. Raises `DeclarationError`.
     """
-    return document(Reading().shape(tp, f"type {tp!r}"))
+    where = f"type {tp!r}"
+    return published(Typed.of(spelled(tp), where), where)
+
+
+def published(typed: Typed, where: str) -> dict[str, JSON]:
+    """The schema that msgspec generates for a type, as `schema_of` describes it.
+
+    Raises `DeclarationError`, which begins with `where`.
+    """
+    models: dict[str, Any] = {}
+    defs: dict[str, JSON] = {}
+
+    def hook(cls: Any) -> dict[str, JSON]:
+        if models.setdefault(cls.__name__, cls) is not cls:
+            raise DeclarationError(f"{where}: two pydantic models are called {cls.__name__}; rename one")
+        prefix = "" if cls is typed.type else re.sub(r"[^\w.-]", "_", f"{cls.__name__}.")
+        schema, own = foreign.schema_and_defs(cls, output=typed.output, prefix=prefix)
+        defs.update(own)
+        return schema
+
+    try:
+        (root,), classes = msgspec.json.schema_components([typed.type], schema_hook=hook)
+    except (TypeError, NotImplementedError) as error:  # a default that has no form in JSON
+        raise DeclarationError(f"{where}: the schema cannot be made: {error}") from error
+    # As a client reads it: msgspec leaves the tuples in defaults as they are.
+    whole: dict[str, JSON] = msgspec.json.decode(msgspec.json.encode(_rooted(root, {**defs, **classes})))
+    return whole
+
+
+def _rooted(root: Mapping[str, JSON], defs: Mapping[str, JSON]) -> dict[str, JSON]:
+    """One schema of `root` and `defs`. Where `root` only refers, it becomes what it refers to: a root says its type."""
+    ref = root.get("$ref")
+    if ref is not None:
+        name = ref.removeprefix("#/$defs/")
+        root = {**defs[name], **{key: value for key, value in root.items() if key != "$ref"}}
+        others = {other: schema for other, schema in defs.items() if other != name}
+        is_recursive = any(node.schema.get("$ref") == ref for node in nodes_of({**root, "$defs": others}))
+        defs = defs if is_recursive else others
+    return {**root, "$defs": dict(defs)} if defs else dict(root)
 
 
 def is_object_schema(schema: JSON) -> bool:

@@ -10,6 +10,7 @@ import datetime
 import decimal
 import enum
 import functools
+import re
 import subprocess
 import sys
 import uuid
@@ -86,23 +87,29 @@ class Order:
 
 @attrs.define
 class Account:
-    """What msgspec would set around the constructor."""
-
-    _owner: str
-    email: str = attrs.field(converter=str.lower)
+    email: str
     age: int = attrs.field(default=1, validator=[attrs.validators.instance_of(int), attrs.validators.lt(200)])
-    role: str = attrs.field(default="guest", init=False)
 
 
 @dataclasses.dataclass
 class Window:
     low: int
     high: int
-    width: int = dataclasses.field(default=0, init=False)
 
     def __post_init__(self) -> None:
         if self.high < self.low:
             raise ValueError("high must not be below low")
+
+
+@dataclasses.dataclass
+class Measured:
+    """A result: what its constructor does not take is sent all the same."""
+
+    low: int
+    high: int
+    width: int = dataclasses.field(default=0, init=False)
+
+    def __post_init__(self) -> None:
         self.width = self.high - self.low
 
 
@@ -152,7 +159,7 @@ class Everything:
     unique: Annotated[set[int], msgspec.Meta(min_length=1)] = attrs.Factory(lambda: {1})
     pair: tuple[int, str] = (1, "a")
     span: Span = attrs.Factory(lambda: Span(1))
-    keyed: dict[int, bool] = attrs.Factory(dict)
+    keyed: dict[Colour, bool] = attrs.Factory(dict)
     tree: Tree | None = None
     animal: Cat | Dog | None = None
     anything: Any = None
@@ -217,13 +224,13 @@ class TestParameters:
         ("model", "arguments", "value"),
         [
             (Order, {"items": [{"name": "a", "price": 1}]}, Order([Item("a", 1.0)])),
-            (Window, {"low": 1, "high": 3, "width": 9}, Window(1, 3)),
+            (Window, {"low": 1, "high": 3.0}, Window(1, 3)),
             (Query, {"text": "a", "further": 1}, {"text": "a"}),
             (Settings, {"maxSize": 3}, Settings(3)),
             (Annotated[Settings, msgspec.Meta(description="d")], {"maxSize": 3}, Settings(3)),
             (Annotated[Settings, "d"], {"maxSize": 3.0}, Settings(3)),
             (Cat, {"type": "Cat", "lives": 9}, Cat(9)),
-            (Account, {"owner": "Ann", "email": "A@B", "role": "admin"}, Account("Ann", "a@b")),
+            (Account, {"email": "a@b"}, Account("a@b")),
         ],
         ids=str,
     )
@@ -434,11 +441,6 @@ class TestFaults:
             (Annotated[str, msgspec.Meta(pattern="^a")], "b", ["must match the pattern ^a"]),
             (Annotated[list[int], msgspec.Meta(min_length=2)], [1], ["must have at least 2 items"]),
             (Annotated[dict[str, int], msgspec.Meta(max_length=0)], {"a": 1}, ["must have at most 0 properties"]),
-            (
-                Annotated[Any, msgspec.Meta(extra_json_schema={"minLength": 2})],
-                "a",
-                ["must have at least 2 characters"],
-            ),
             (float, 10**400, ["is out of the range of a floating-point number"]),
             (set[int], [1, 1.0], ["must not hold an item twice"]),
             (Colour, "green", ['must be one of "red", "blue"']),
@@ -447,15 +449,21 @@ class TestFaults:
             (Loose, "unknown", ['must be "known"']),
             (Literal[1], "1", ["must be 1"]),
             (int | None, "a", ["must be an integer or null, not a string"]),
-            (str | Literal[3] | None, [], ["must be a string or one of its options or null, not an array"]),
-            (dict[int, int], {"x": 1}, ["its key must match the pattern ^-?(0|[1-9][0-9]*)$"]),
+            (str | Literal[3] | None, [], ["must be a string or an integer or null, not an array"]),
+            (
+                dict[Annotated[str, msgspec.Meta(max_length=1)], int],
+                {"ab": 1},
+                ["its key must have at most 1 characters"],
+            ),
             (dict[Colour, int], {"green": 1}, ['its key must be one of "red", "blue"']),
             (tuple[int, str], [1], ["must have at least 2 items"]),
             (Span, [1, 2, 3], ["must have at most 2 items"]),
+            (datetime.datetime, "1999-12-31T12:00:00", ["must be a date and time, like 1999-12-31T12:00:00Z"]),
+            (datetime.datetime, "1999-12-31 12:00:00Z", ["must be a date and time, like 1999-12-31T12:00:00Z"]),
             (
-                datetime.datetime,
-                "1999-12-31T12:00:00",
-                ["must be a date and time with offset, like 1999-12-31T12:00:00Z"],
+                Annotated[datetime.datetime, msgspec.Meta(tz=False)],
+                "1999-12-31T12:00:00Z",
+                ["must be a date and time, like 1999-12-31T12:00:00"],
             ),
             (datetime.datetime, 5, ["must be a string, not an integer"]),
             (datetime.date, "2030-02-30", ["must be a date, like 1999-12-31"]),
@@ -482,7 +490,11 @@ class TestFaults:
     @pytest.mark.parametrize(
         ("tp", "value", "made"),
         [
-            (Annotated[float, msgspec.Meta(multiple_of=0.1)], 1.0, 1.0),
+            (Annotated[float, msgspec.Meta(multiple_of=2)], 4, 4.0),
+            (Literal["a"] | str, "b", "b"),
+            (int | Any, "b", "b"),
+            (Any | None, None, None),
+            (set[int | bool], [1, True, 2.0], {1, 2}),
             (int | float, 1.0, 1.0),
             (int | float, 1, 1),
             (float, 2, 2.0),
@@ -490,7 +502,6 @@ class TestFaults:
             (frozenset[str], ["a"], frozenset({"a"})),
             (tuple[int, str], [1, "a"], (1, "a")),
             (Span, [1], Span(1)),
-            (dict[int, int], {"-5": 1}, {-5: 1}),
             (dict[Colour, int], {"red": 1}, {Colour.RED: 1}),
             (Cat | Dog, {"type": "Dog", "name": "Rex"}, Dog("Rex")),
             (datetime.datetime, "1999-12-31T12:00:00Z", datetime.datetime(1999, 12, 31, 12, tzinfo=datetime.UTC)),
@@ -537,7 +548,7 @@ class TestFaults:
             ("$.what", "high must not be below low"),
             ("$.why", "must be a string, not an integer"),
         ]
-        assert faults(bind(account), {"owner": "a", "email": "b", "age": 300}) == [("$", "'age' must be < 200: 300")]
+        assert faults(bind(account), {"email": "b", "age": 300}) == [("$", "'age' must be < 200: 300")]
 
     def test_unknown_properties_of_a_closed_struct(self) -> None:
         def configure(settings: Settings) -> None: ...
@@ -690,7 +701,7 @@ class TestPydantic:
         def build(machine: model, count: int = 1) -> list[model]: ...
 
         bound = bind(build)
-        assert set(bound.input_schema["$defs"]) == {"Part", "Colour"}
+        assert set(bound.input_schema["$defs"]) == {"Machine.Part", "Machine.Colour"}
         assert bound.parse({"machine": {"parts": []}}) == {"machine": model(parts=[]), "count": 1}
         assert faults(bound, {"machine": {"parts": 1}, "count": "1"}) == [
             ("$.machine.parts", "Input should be a valid array"),
@@ -717,11 +728,17 @@ class Weather:
     _cache: int = 0
 
 
+@attrs.define
+class Hidden:
+    _secret: str
+
+
 class Reply(TypedDict):
     text: str
     more: NotRequired[list[int]]
 
 
+NOON = datetime.datetime(1999, 12, 31, 12, tzinfo=datetime.UTC)
 WEATHER = Weather(1.5, datetime.date(1999, 12, 31), ("a",), {5: 1.0})
 
 
@@ -744,16 +761,17 @@ class TestResults:
     @pytest.mark.parametrize(
         ("annotation", "schema_type", "value", "wire"),
         [
+            (datetime.datetime, "string", NOON, "1999-12-31T12:00:00Z"),
             (int, "integer", 1, 1),
             (bool, "boolean", True, True),
             (list[str], "array", ["a"], ["a"]),
             (dict[str, int], "object", {"a": 1}, {"a": 1}),
             (dict[int, int], "object", {1: 1}, {"1": 1}),
             (set[int], "array", {1}, [1]),
-            (Colour, "string", Colour.RED, "red"),
+            (Colour, None, Colour.RED, "red"),
             (Reply, "object", {"text": "a", "more": [1]}, {"text": "a", "more": [1]}),
             (Settings, "object", Settings(1), {"maxSize": 1, "dryRun": False}),
-            (Window, "object", Window(1, 3), {"low": 1, "high": 3, "width": 2}),
+            (Measured, "object", Measured(1, 3), {"low": 1, "high": 3, "width": 2}),
             (
                 Weather,
                 "object",
@@ -765,21 +783,20 @@ class TestResults:
         ],
         ids=str,
     )
-    def test_values(self, annotation: Any, schema_type: str, value: Any, wire: Any) -> None:
+    def test_values(self, annotation: Any, schema_type: str | None, value: Any, wire: Any) -> None:
         def run() -> Any: ...
 
         run.__annotations__["return"] = annotation
         bound = bind(run)
         assert bound.output_schema is not None
-        assert bound.output_schema["type"] == schema_type
+        assert bound.output_schema.get("type") == schema_type
         assert bound.structured(value) == wire
 
-    def test_fields_that_are_not_sent_are_not_published(self) -> None:
-        def run() -> Weather: ...
+    def test_a_field_that_is_not_sent_must_not_be_required(self) -> None:
+        def run() -> Hidden: ...
 
-        schema = bind(run).output_schema
-        assert schema is not None
-        assert list(schema["properties"]) == ["degrees", "at", "tags", "by_hour"]
+        with pytest.raises(DeclarationError, match="run, return value: the field '_secret' of Hidden"):
+            bind(run)
 
     @pytest.mark.parametrize(
         ("annotation", "value", "message"),
@@ -787,6 +804,7 @@ class TestResults:
             (Weather, {"degrees": "hot"}, r"run: .*\$\.degrees must be a number, not a string; \$\.at is required"),
             (Weather, None, "must be an object, not null"),
             (int, "1", "must be an integer"),
+            (datetime.datetime, NOON.replace(tzinfo=None), "must be a date and time, like 1999-12-31T12:00:00Z"),
             (list[int], [1, None], r"\$\[1\] must be an integer"),
         ],
     )
@@ -938,9 +956,7 @@ def _arrays(schema: Any, root: Any, depth: int) -> st.SearchStrategy[Any]:
 def _objects(schema: Any, root: Any, depth: int) -> st.SearchStrategy[Any]:
     if "properties" not in schema:
         names = schema.get("propertyNames", {})
-        keys = (
-            st.integers(-99, 99).map(str) if "pattern" in names else st.text("ab", max_size=names.get("maxLength", 4))
-        )
+        keys = valid(names, root) if "$ref" in names else st.text("ab", max_size=names.get("maxLength", 4))
         return st.dictionaries(keys, valid(schema["additionalProperties"], root, depth + 1), max_size=3)
     parts = {name: valid(part, root, depth + 1) for name, part in schema["properties"].items()}
     required = schema.get("required", [])
@@ -1009,6 +1025,40 @@ def accepts(bound: Bound, value: Any) -> bool:
     return True
 
 
+DATE, TIME = (
+    r"[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])",
+    r"([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]+)?",
+)
+OFFSET = r"(Z|[+-][0-9]{2}:[0-9]{2})"
+FORMATS = {
+    "date": DATE,
+    "date-time": f"{DATE}T{TIME}{OFFSET}",
+    "time": f"{TIME}{OFFSET}",
+    "duration": r"-?P(?=.)([0-9]+D)?(T(?=.)([0-9]+H)?([0-9]+M)?([0-9]+(\.[0-9]+)?S)?)?",
+    "uuid": "[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}",
+    "decimal": r"[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?",
+}
+BASE64 = r"([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?"
+
+
+@functools.cache
+def judge() -> Any:
+    """The jsonschema package's validator, with the formats and the encoding that it takes for mere notes."""
+    jsonschema = pytest.importorskip("jsonschema")
+    formats = jsonschema.FormatChecker(formats=())
+    for name, pattern in FORMATS.items():
+        formats.checks(name)(
+            lambda value, pattern=pattern: not isinstance(value, str) or re.fullmatch(pattern, value) is not None
+        )
+
+    def encoded(validator: Any, encoding: str, value: Any, schema: Any) -> Any:
+        if isinstance(value, str) and not re.fullmatch(BASE64, value):
+            yield jsonschema.ValidationError(f"no {encoding}")
+
+    dialect = jsonschema.validators.extend(jsonschema.Draft202012Validator, {"contentEncoding": encoded})
+    return lambda bound, value: dialect(bound.input_schema, format_checker=formats).is_valid(value)
+
+
 @pytest.mark.parametrize("bound", BOUNDS, ids=lambda bound: bound.name)
 class TestSchemaAndValidationAgree:
     @PROPERTY
@@ -1027,42 +1077,47 @@ class TestSchemaAndValidationAgree:
     @PROPERTY
     @given(data=st.data())
     def test_jsonschema_agrees_on_what_is_nearly_valid(self, bound: Bound, data: st.DataObject) -> None:
-        jsonschema = pytest.importorskip("jsonschema")
         value = data.draw(nearly_valid(bound))
-        assert accepts(bound, value) == jsonschema.Draft202012Validator(bound.input_schema).is_valid(value)
+        assert accepts(bound, value) == judge()(bound, value)
 
     @PROPERTY
     @given(
         value=st.dictionaries(st.sampled_from(["a", "b", "count", "item", "name", "level", "type"]), JSON, max_size=5)
     )
     def test_jsonschema_agrees_on_anything(self, bound: Bound, value: dict[str, Any]) -> None:
-        jsonschema = pytest.importorskip("jsonschema")
-        assert accepts(bound, value) == jsonschema.Draft202012Validator(bound.input_schema).is_valid(value)
+        assert accepts(bound, value) == judge()(bound, value)
 
 
 SCALARS = [
     *(int, float, str, bool, None, Colour, Level, Literal[1, 2], int | str, int | float, float | None, list[int]),
-    *(set[float], tuple[int, str], Span, dict[str, int], dict[int, str], Cat | Dog, datetime.time, datetime.timedelta),
-    *(decimal.Decimal, bytes, frozenset[int | str], Annotated[float, msgspec.Meta(multiple_of=0.5)]),
+    *(Literal[True, 2, "a"], Literal["a"] | str, Literal[1] | None, int | bool, Colour | int, int | Any, Loose),
+    *(set[float], set[int | bool], frozenset[int | str], tuple[int, str], Span, dict[str, int], dict[Colour, int]),
+    *(Cat | Dog, Cat | None, Cat | Dog | int, Item | str, Query, Settings | None),
+    *(datetime.datetime, datetime.date, datetime.timedelta, uuid.UUID, decimal.Decimal, decimal.Decimal | int, bytes),
     *(
+        Annotated[datetime.time, msgspec.Meta(tz=True)],
         Annotated[int, msgspec.Meta(gt=-2, lt=3)],
+        Annotated[int, msgspec.Meta(multiple_of=2)] | None,
+        Annotated[float, msgspec.Meta(multiple_of=2)],
         Annotated[str, msgspec.Meta(pattern="a")],
-        Annotated[Any, msgspec.Meta(extra_json_schema={"minItems": 1})],
+        Annotated[list[Any], msgspec.Meta(min_length=1)],
+        Annotated[dict[str, Any], msgspec.Meta(max_length=1)],
     ),
+]
+TEXTS = [
+    *("12:00:00", "24:00:00", "12:00:00Z", "12:00:00.5+01:00", "12:00:00+0100", "P1D", "P", "PT", "p1d", "P1.5D"),
+    *("-P1DT2H", "1.50", "1_0", " 1", "NaN", "1e5", "YQ==", "YQ", "YQ==\r", "1999-12-31", "1999-12-32", "19991231"),
+    *("1999-12-31T12:00:00Z", "1999-12-31 12:00:00Z", "1999-12-31T12:00:00", "1999-12-31T12:00:00+0100"),
+    *("123e4567-e89b-12d3-a456-426614174000", "123e4567e89b12d3a456426614174000", "known", "blue"),
 ]
 
 
 @pytest.mark.parametrize("tp", SCALARS, ids=str)
 @PROPERTY
-@given(
-    value=JSON
-    | st.sampled_from(["12:00:00", "24:00:00", "P1D", "P", "PT", "1.50", "1_0", " 1", "YQ==", "YQ", "YQ==\r"])
-)
+@given(value=JSON | st.sampled_from(TEXTS))
 def test_jsonschema_agrees_on_each_type(tp: Any, value: Any) -> None:
-    jsonschema = pytest.importorskip("jsonschema")
-
     def handler(x: Any, other: int = 0) -> None: ...
 
     handler.__annotations__["x"] = tp
     bound = bind(handler)
-    assert accepts(bound, {"x": value}) == jsonschema.Draft202012Validator(bound.input_schema).is_valid({"x": value})
+    assert accepts(bound, {"x": value}) == judge()(bound, {"x": value})

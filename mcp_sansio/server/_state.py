@@ -17,7 +17,13 @@ S = TypeVar("S", bound=Enum)
 Given = TypeVar("Given", bound=Enum)
 
 
-class CallState(Enum):
+class _Member(Enum):
+    """A state or an input. Members are singletons; hashing them by identity spares a call into Python each time."""
+
+    __hash__ = object.__hash__
+
+
+class CallState(_Member):
     """A call that a handler runs."""
 
     RUNNING = auto()
@@ -25,7 +31,7 @@ class CallState(Enum):
     CANCELLED = auto()
 
 
-class CallInput(Enum):
+class CallInput(_Member):
     """What can happen to it. Finishing after a cancellation is a legal race: the reply is dropped."""
 
     FINISH = auto()
@@ -39,7 +45,7 @@ CALL: Mapping[CallState, Mapping[CallInput, CallState]] = {
 }
 
 
-class ResponseState(Enum):
+class ResponseState(_Member):
     """One HTTP request and its response."""
 
     IDLE = auto()
@@ -49,7 +55,7 @@ class ResponseState(Enum):
     ENDED = auto()
 
 
-class ResponseInput(Enum):
+class ResponseInput(_Member):
     """What can happen to it. `DISCONNECT` is the connection's end, wherever the response is."""
 
     REQUEST = auto()
@@ -86,7 +92,7 @@ RESPONSE: Mapping[ResponseState, Mapping[ResponseInput, ResponseState]] = {
 }
 
 
-class ChannelState(Enum):
+class ChannelState(_Member):
     """A duplex channel, as far as the revisions with a handshake are concerned. The others need no state."""
 
     NEW = auto()
@@ -94,7 +100,7 @@ class ChannelState(Enum):
     CLOSED = auto()
 
 
-class ChannelInput(Enum):
+class ChannelInput(_Member):
     """What can happen to it. A second handshake starts over."""
 
     INITIALIZE = auto()
@@ -114,7 +120,7 @@ CHANNEL: Mapping[ChannelState, Mapping[ChannelInput, ChannelState]] = {
 }
 
 
-class SubscriptionState(Enum):
+class SubscriptionState(_Member):
     """A stream of changes: a listen request, or a session's standalone stream."""
 
     OPEN = auto()
@@ -122,7 +128,7 @@ class SubscriptionState(Enum):
     ENDED = auto()
 
 
-class SubscriptionInput(Enum):
+class SubscriptionInput(_Member):
     """What can happen to it. Only a stream that can be resumed is ever detached."""
 
     DETACH = auto()

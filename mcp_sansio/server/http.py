@@ -130,10 +130,9 @@ class HttpTransaction:
         self._parts.clear()
         self._unsent = 0
         self._make_room()
-        if not self._running:
-            self._keep_alive = None
         if was is not ResponseState.ENDED:
             self.on_disconnect()
+        self._check_over()
 
     def handle_timeout(self, now: float) -> None:
         """The time of `next_deadline` has come; `now` is in the runtime's seconds."""
@@ -159,6 +158,8 @@ class HttpTransaction:
 
     def next_deadline(self) -> float | None:
         """When to call `handle_timeout`, in the runtime's seconds, or ``None``."""
+        if not self._running:
+            return self._keep_alive
         deadlines = [running.next_deadline() for running in self._running]
         due = [deadline for deadline in (self._keep_alive, *deadlines) if deadline is not None]
         return min(due) if due else None
@@ -196,6 +197,9 @@ class HttpTransaction:
 
     def on_end(self) -> None:
         """The response is complete."""
+
+    def on_over(self) -> None:
+        """The response has ended, and so has every call that it was for."""
 
     def on_silence(self) -> None:
         """Nothing was sent for `Config.keep_alive` seconds: say something, so that no proxy cuts the connection."""
@@ -263,10 +267,9 @@ class HttpTransaction:
         if self.ended:
             return
         self.state = advance(RESPONSE, self.state, ResponseInput.END)
-        if not self._running:
-            self._keep_alive = None
         self._send(End())
         self.on_end()
+        self._check_over()
 
     def emit(self, event: Event) -> None:
         """Tell the driver of `event`."""
@@ -281,8 +284,12 @@ class HttpTransaction:
     def settle_call(self, running: RunningCall) -> None:
         """`running` is over."""
         self._running.pop(running, None)
-        if self.ended and not self._running:
+        self._check_over()
+
+    def _check_over(self) -> None:
+        if self.state is ResponseState.ENDED and not self._running:
             self._keep_alive = None
+            self.on_over()
 
     async def drained(self) -> None:
         """See `Outlet.drained`."""
@@ -304,8 +311,7 @@ class HttpTransaction:
             self._unsent += len(part.data)
 
     def _fault_of_head(self) -> Failure | None:
-        size = sum(len(name) + len(value) for name, value in self.headers.items())
-        if size > self.config.max_headers:
+        if self.headers.size > self.config.max_headers:
             return Failure(
                 FailureKind.HEADERS_TOO_LARGE, f"the headers are larger than {self.config.max_headers} bytes"
             )

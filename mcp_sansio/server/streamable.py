@@ -382,6 +382,10 @@ class StreamableTransaction(HttpTransaction):
         if self._stream is not None:
             self._stream.over()
 
+    def on_over(self) -> None:
+        """See `HttpTransaction.on_over`. Nothing points back here any more, so no collector is needed to free it."""
+        self._post_reply = None
+
     def on_disconnect(self) -> None:
         """See `HttpTransaction.on_disconnect`. Whether calls end with the connection is the revision's to say."""
         if self._listen is not None:

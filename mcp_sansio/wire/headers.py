@@ -61,6 +61,11 @@ class Headers(Mapping[str, str]):
     def __len__(self) -> int:
         return len(self._values)
 
+    @property
+    def size(self) -> int:
+        """The characters of all names and values together."""
+        return sum(map(len, self._values)) + sum(map(len, self._values.values()))
+
     def __repr__(self) -> str:
         # Names only: values hold credentials and session ids, and a repr ends up in logs.
         return f"<Headers {', '.join(self._values)}>"
