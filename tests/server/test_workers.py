@@ -1,0 +1,190 @@
+"""Workers of one deployment: a session that is opened at one goes on at another."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mcp_sansio import (
+    Config,
+    Exchange,
+    MemoryHub,
+    NeedInput,
+    Registry,
+    Server,
+    elicit,
+    elicit_accept,
+    elicit_decline,
+)
+from mcp_sansio.testing import FakeEvent, Simulation
+from speak import HANDSHAKE, VERSIONS, Http, notification
+
+PUSHED = tuple(version for version in HANDSHAKE if version in ("2025-11-25", "2025-06-18"))
+
+
+def declare() -> Registry:
+    registry = Registry("s", "1")
+
+    @registry.tool
+    async def gate(ex: Exchange) -> str:
+        """Ask."""
+        return (await ex.ask("q", elicit("Sure?"))).action
+
+    @registry.tool
+    async def wait(ex: Exchange) -> str:
+        """Wait."""
+        await ex.wait_cancelled()
+        return "late"
+
+    @registry.tool
+    async def purge(ex: Exchange) -> str:
+        """Leave state behind."""
+        if ex.answered("q"):
+            return f"had {ex.state}"
+        raise NeedInput({"q": elicit("Sure?")}, state=1)
+
+    @registry.tool
+    async def count(ex: Exchange) -> str:
+        """Count."""
+        assert ex.session is not None
+        await ex.session.set("n", ex.session.get("n", 0) + 1)
+        return str(ex.session.get("n"))
+
+    @registry.resource("a:b")
+    async def read() -> str:
+        return "x"
+
+    return registry
+
+
+class Deployment:
+    """Two workers with one store and one hub, each with a registry of its own, in one simulation."""
+
+    def __init__(self) -> None:
+        config = Config(deletable_sessions=True)
+        self.registries = [declare(), declare()]
+        self.simulation = Simulation(self.registries[0], config=config)
+        first = self.simulation.server
+        hub = MemoryHub(event=lambda: FakeEvent(self.simulation.scheduler))
+        shared: dict[str, Any] = {"runtime": self.simulation.runtime, "config": config, "store": first.store}
+        self.servers = [Server(registry, hub=hub, **shared) for registry in self.registries]
+        for server in self.servers:
+            for work in (server.workers.follow(), server.workers.relay(), server.workers.ready()):
+                self.simulation.scheduler.spawn(work)
+        self.at(0)
+        self.simulation.settle()
+        self.idle = len(self.simulation.scheduler)
+
+    def at(self, worker: int) -> None:
+        """The next requests come in at this worker."""
+        self.simulation.server = self.servers[worker]
+
+
+def text(messages: list[Any]) -> str:
+    return messages[-1]["result"]["content"][0]["text"]  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("version", HANDSHAKE)
+def test_a_session_goes_on_at_another_worker(version: str) -> None:
+    both = Deployment()
+    speaker = Http(version, both.simulation)
+    for worker, expected in ((0, "1"), (1, "2"), (0, "3")):
+        both.at(worker)
+        assert text(speaker.call("count").messages) == expected
+
+
+@pytest.mark.parametrize("version", [version for version in VERSIONS if version not in PUSHED])
+def test_what_a_handler_left_is_found_at_another_worker(version: str) -> None:
+    both = Deployment()
+    speaker = Http(version, both.simulation)
+    result = speaker.call("purge").messages[0]["result"]
+    both.at(1)
+    if version in HANDSHAKE:
+        state = result["_meta"]["mcp-sansio/input-required"]["requestState"]
+        done = speaker.call("purge", {"mcpAnswers": {"q": elicit_accept()}, "mcpState": state})
+    else:
+        more = {"inputResponses": {"q": elicit_accept()}, "requestState": result["requestState"]}
+        done = speaker.call("purge", **more)
+    assert text(done.messages) == "had 1"
+
+
+@pytest.mark.parametrize("version", PUSHED)
+def test_an_answer_comes_in_at_another_worker(version: str) -> None:
+    both = Deployment()
+    speaker, other = Http(version, both.simulation), Http(version, both.simulation)
+    running = speaker.call("gate")
+    [question] = running.messages
+    both.at(1)
+    assert other.answer(question, elicit_decline()).status == 202
+    assert not running.ended
+    assert speaker.answer(question, elicit_accept()).status == 202
+    assert (text(running.messages), running.ended) == ("accept", True)
+    assert speaker.answer(question, elicit_decline()).status == 202
+    assert len(both.simulation.scheduler) == both.idle
+
+
+@pytest.mark.parametrize("version", HANDSHAKE)
+def test_a_cancellation_comes_in_at_another_worker(version: str) -> None:
+    both = Deployment()
+    speaker = Http(version, both.simulation)
+    running = speaker.call("wait", id=7)
+    both.at(1)
+    speaker.post(notification("notifications/cancelled", {"requestId": "7"}))
+    assert not running.ended
+    speaker.post(notification("notifications/cancelled", {"requestId": 7}))
+    assert (running.body, running.ended) == (b"", True)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_changes_reach_the_streams_of_every_worker_once(version: str) -> None:
+    both = Deployment()
+    speaker = Http(version, both.simulation)
+    if version in HANDSHAKE:
+        stream = speaker.get()
+        both.at(1)
+        speaker.request("resources/subscribe", {"uri": "a:b"})
+    else:
+        wanted = {"toolsListChanged": True, "resourceSubscriptions": ["a:b"]}
+        stream = speaker.request("subscriptions/listen", {"notifications": wanted})
+    before = len(stream.messages)
+    for registry in reversed(both.registries):
+        registry.resource_updated("a:b")
+        registry.remove_tool("wait")
+    both.simulation.settle()
+    assert [message["method"] for message in stream.messages[before:]] == [
+        "notifications/resources/updated",
+        "notifications/tools/list_changed",
+    ] * 2
+    if version in HANDSHAKE:
+        speaker.request("resources/unsubscribe", {"uri": "a:b"})
+        before = len(stream.messages)
+        both.registries[0].resource_updated("a:b")
+        both.simulation.settle()
+        assert len(stream.messages) == before
+
+
+@pytest.mark.parametrize("version", HANDSHAKE)
+def test_an_end_comes_in_at_another_worker(version: str) -> None:
+    both = Deployment()
+    speaker = Http(version, both.simulation)
+    stream, running = speaker.get(), speaker.call("wait")
+    both.at(1)
+    assert speaker.delete().status == 204
+    assert (stream.ended, running.ended) == (True, True)
+    both.at(0)
+    assert speaker.request("tools/list").status == 404
+    assert all(len(server._live) == 0 and len(server.topics) == 0 for server in both.servers)
+    assert len(both.simulation.scheduler) == both.idle
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_without_a_hub_nothing_is_said(version: str) -> None:
+    simulation = Simulation(declare())
+    speaker = Http(version, simulation)
+    speaker.post(notification("notifications/cancelled", {"requestId": 7}))
+    simulation.server.registry.remove_tool("wait")
+    assert len(simulation.server.workers._outbox) == 0
+    simulation.scheduler.spawn(simulation.server.workers.ready())
+    simulation.settle()
+    assert len(simulation.scheduler) == 0
