@@ -57,7 +57,19 @@ def published(typed: Typed, where: str) -> dict[str, JSON]:
         raise DeclarationError(f"{where}: the schema cannot be made: {error}") from error
     # As a client reads it: msgspec leaves the tuples in defaults as they are.
     whole: dict[str, JSON] = msgspec.json.decode(msgspec.json.encode(_rooted(root, {**defs, **classes})))
+    _add_types(whole)
     return whole
+
+
+_TYPES_OF_OPTIONS = {str: "string", int: "integer", bool: "boolean"}
+
+
+def _add_types(schema: dict[str, JSON]) -> None:
+    """Say the type of every choice, which msgspec leaves out: headers need it, and many clients go by it."""
+    for _, node in nodes_of(schema):
+        types = {_TYPES_OF_OPTIONS.get(type(option)) for option in node.get("enum", ())}
+        if len(types) == 1 and None not in types:
+            node.setdefault("type", types.pop())  # type: ignore[attr-defined]
 
 
 def _rooted(root: Mapping[str, JSON], defs: Mapping[str, JSON]) -> dict[str, JSON]:

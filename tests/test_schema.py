@@ -125,7 +125,7 @@ POINT = {
     "required": ["x"],
 }
 
-COLOUR = {"title": "Colour", "enum": ["blue", "red"]}
+COLOUR = {"title": "Colour", "type": "string", "enum": ["blue", "red"]}
 TREE = {
     "title": "Tree",
     "type": "object",
@@ -153,10 +153,10 @@ TYPES: list[tuple[Any, dict[str, Any]]] = [
     (datetime.timedelta, {"type": "string", "format": "duration"}),
     (decimal.Decimal, {"type": "string", "format": "decimal"}),
     (uuid.UUID, {"type": "string", "format": "uuid"}),
-    (Literal["a", "b"], {"enum": ["a", "b"]}),
+    (Literal["a", "b"], {"type": "string", "enum": ["a", "b"]}),
     (Literal[1, "b"], {"enum": [1, "b"]}),
     (Colour, COLOUR),
-    (Level, {"title": "Level", "enum": [1, 2]}),
+    (Level, {"title": "Level", "type": "integer", "enum": [1, 2]}),
     (int | None, {"anyOf": [{"type": "integer"}, {"type": "null"}]}),
     (list, {"type": "array"}),
     (list[int], {"type": "array", "items": {"type": "integer"}}),
@@ -208,7 +208,7 @@ TYPES: list[tuple[Any, dict[str, Any]]] = [
         {"type": "string", "x-mcp-header": "Region"},
     ),
     (
-        Annotated[Literal["eu", "us"], msgspec.Meta(extra_json_schema={"x-mcp-header": "Region", "type": "string"})],
+        Annotated[Literal["eu", "us"], msgspec.Meta(extra_json_schema={"x-mcp-header": "Region"})],
         {"type": "string", "x-mcp-header": "Region", "enum": ["eu", "us"]},
     ),
     (Point, POINT),
@@ -276,7 +276,10 @@ class TestSchemaOf:
         schema = schema_of(Cat | Dog)
         assert schema["anyOf"] == [{"$ref": "#/$defs/Cat"}, {"$ref": "#/$defs/Dog"}]
         assert schema["discriminator"]["propertyName"] == "type"
-        assert schema["$defs"]["Cat"]["properties"] == {"type": {"enum": ["Cat"]}, "lives": {"type": "integer"}}
+        assert schema["$defs"]["Cat"]["properties"] == {
+            "type": {"type": "string", "enum": ["Cat"]},
+            "lives": {"type": "integer"},
+        }
         assert schema["$defs"]["Cat"]["required"] == ["type", "lives"]
 
     def test_nested_pydantic_models_share_the_defs(self) -> None:
@@ -310,7 +313,6 @@ class TestSchemaOf:
             (Annotated[bytes, msgspec.Meta(max_length=2)], "base64"),
             (Annotated[int, msgspec.Meta(extra_json_schema={"enum": [1]})], "enum"),
             (Annotated[Any, msgspec.Meta(extra_json_schema={"minLength": 2})], "minLength"),
-            (Annotated[Literal["a"], msgspec.Meta(extra_json_schema={"type": "integer"})], "type"),
             (Annotated[float, msgspec.Meta(multiple_of=0.1)], "whole"),
             (Annotated[int, msgspec.Meta(ge=0)] | float, "beside float"),
             (Level | float, "beside float"),
