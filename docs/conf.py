@@ -20,6 +20,7 @@ release = version = metadata.version("mcp-sansio")
 extensions = ["myst_parser", "sphinx.ext.autodoc"]
 exclude_patterns = ["_build", "_generated", "examples"]
 html_theme = "furo"
+html_show_copyright = False
 html_title = f"mcp-sansio {version}"
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
