@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from .asking import CAPABILITY_OF, ELICIT, SAMPLE, Answer, AnswerAction, answer_of, fault_of_answer
+from .asking import CAPABILITY_OF, ELICIT, SAMPLE, Answer, AnswerAction, answer_of, elicit_accept, fault_of_answer
 from .call import Call, ClientInfo
 from .errors import LocalProtocolError
 from .operation import HANDLED
@@ -160,11 +160,18 @@ class Exchange:
 
     def _checked(self, key: str, request: InputRequest) -> Answer:
         reply = self._call.answers[key]
-        bare = isinstance(reply, Mapping) and "action" not in reply and self._in_arguments(request)
-        fault = None if bare else fault_of_answer(request, reply)
+        if self._is_content_alone(request, reply):
+            reply = elicit_accept(reply)
+        fault = fault_of_answer(request, reply)
         if fault is not None:
             raise Stop(Failure(FailureKind.INVALID_PARAMS, f"the answer to {key!r} is malformed: {fault}"))
         return answer_of(reply)
+
+    def _is_content_alone(self, request: InputRequest, reply: JSON) -> bool:
+        # Whoever fills in arguments by hand may well give what was asked for and nothing around it.
+        if request["method"] != ELICIT or not isinstance(reply, Mapping):
+            return False
+        return "action" not in reply and self._in_arguments(request)
 
     async def _push(self, key: str, request: InputRequest, default: Mapping[str, JSON]) -> Mapping[str, JSON]:
         try:

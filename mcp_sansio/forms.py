@@ -33,7 +33,7 @@ def _fault_of_field(field: JSON) -> str | None:
         items = field.get("items")
         choices = _choices(items) if isinstance(items, Mapping) else None
         return None if choices else "must offer a choice: items with an enum, or with anyOf of const and title"
-    if kind not in _TYPES:
+    if not isinstance(kind, str) or kind not in _TYPES:
         return "must be a string, number, integer, boolean or a choice of strings; forms are flat"
     if kind == "string" and field.get("format", "email") not in _FORMATS:
         return f"has an unknown format; known are {', '.join(sorted(_FORMATS))}"

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from .asking import ELICIT
+from .asking import ELICIT, LIST_ROOTS, SAMPLE
 from .call import Call
 from .outcome import Failure, FailureKind, InputRequest, NeedsInput, Rejected
 from .types import JSON, CallToolResult, TextContent
@@ -74,9 +74,16 @@ def _wording(request: InputRequest) -> str:
     return f"{text} (content: {msgspec.json.encode(schema).decode()})" if schema.get("properties") else text
 
 
+#: What an answer looks like to a question that has no form of its own to fill in.
+_BLANKS: Mapping[str, JSON] = {
+    SAMPLE: {"role": "assistant", "model": "…", "content": {"type": "text", "text": "…"}},
+    LIST_ROOTS: {"roots": [{"uri": "file:///…"}]},
+}
+
+
 def _blank(request: InputRequest) -> JSON:
     if request["method"] != ELICIT:
-        return {}
+        return _BLANKS[request["method"]]
     properties = request.get("params", {}).get("requestedSchema", {}).get("properties", {})
     return {"action": "accept", "content": {name: _example(schema) for name, schema in properties.items()}}
 

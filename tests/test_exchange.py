@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mcp_sansio import Answer, AnswerAction, Exchange, Registry, elicit, list_roots, sample
-from mcp_sansio.asking import answer_of
+from mcp_sansio.asking import answer_of, fault_of_answer
 from mcp_sansio.testing import Simulation
 from speak import CLIENT, EVERYTHING, VERSIONS, Channel, Http
 
@@ -141,20 +141,94 @@ def test_questions_on_the_wire() -> None:
     }
 
 
-FORMS: list[tuple[Any, str]] = [
-    ({"type": "string"}, "elicit: a form's schema must be an object with properties"),
+FLAT = "must be a string, number, integer, boolean or a choice of strings; forms are flat"
+#: Fields that a form may not have, and why.
+NO_FIELDS: list[tuple[Any, str]] = [
+    ({"type": "object"}, FLAT),
+    ({"type": ["string", "null"]}, FLAT),
+    ({"anyOf": [{"type": "string"}, {"type": "null"}]}, FLAT),
+    ({}, FLAT),
+    ("string", "must be a schema"),
+    ({"type": "string", "format": "ipv4"}, "has an unknown format; known are date, date-time, email, uri"),
+    ({"type": "string", "enum": [1, 2]}, "must list its choices as strings"),
+    ({"type": "string", "enum": []}, "must list its choices as strings"),
+    ({"type": "string", "oneOf": ["a"]}, "must list its choices as strings"),
     (
-        {"type": "object", "properties": {"a": {"type": "object"}}},
-        "elicit: the field 'a' must be a string, number, integer, boolean or a choice of strings; forms are flat",
+        {"type": "array", "items": {"type": "string"}},
+        "must offer a choice: items with an enum, or with anyOf of const and title",
+    ),
+    ({"type": "array"}, "must offer a choice: items with an enum, or with anyOf of const and title"),
+]
+
+
+@pytest.mark.parametrize(("field", "fault"), NO_FIELDS)
+def test_what_is_no_field_of_a_form(field: Any, fault: str) -> None:
+    with pytest.raises(ValueError, match="elicit") as caught:
+        elicit("A?", {"type": "object", "properties": {"a": field}})
+    assert str(caught.value) == f"elicit: the field 'a' {fault}"
+
+
+NO_FORMS: list[tuple[Any, str]] = [
+    ({"type": "string"}, "a form's schema must be an object with properties"),
+    ({"type": "object", "properties": []}, "a form's schema must be an object with properties"),
+    (
+        {"type": "object", "properties": {}, "required": ["b"]},
+        "the required field 'b' is not among the properties",
     ),
 ]
 
 
-@pytest.mark.parametrize(("schema", "fault"), FORMS)
+@pytest.mark.parametrize(("schema", "fault"), NO_FORMS)
 def test_what_is_no_form(schema: Any, fault: str) -> None:
     with pytest.raises(ValueError, match="elicit") as caught:
         elicit("A?", schema)
-    assert str(caught.value) == fault
+    assert str(caught.value) == f"elicit: {fault}"
+
+
+TITLED = [{"const": "a", "title": "A"}, {"const": "b", "title": "B"}]
+#: A field, what fills it in, and what does not, with the reason.
+FIELDS: list[tuple[dict[str, Any], list[Any], list[tuple[Any, str]]]] = [
+    ({"type": "string"}, ["", "x"], [(5, "must be of type string"), ([], "must be of type string")]),
+    (
+        {"type": "string", "minLength": 1, "maxLength": 2},
+        ["a", "ab"],
+        [("", "must be within minLength and maxLength"), ("abc", "must be within minLength and maxLength")],
+    ),
+    ({"type": "number"}, [1, 1.5], [(True, "must be of type number"), ("1", "must be of type number")]),
+    ({"type": "integer"}, [1, 2.0], [(1.5, "must be of type integer"), (True, "must be of type integer")]),
+    (
+        {"type": "integer", "minimum": 1, "maximum": 2},
+        [1, 2],
+        [(0, "must be within minimum and maximum"), (3, "must be within minimum and maximum")],
+    ),
+    ({"type": "boolean"}, [True, False], [(1, "must be of type boolean")]),
+    ({"type": "string", "enum": ["a", "b"]}, ["a"], [("c", "must be one of the choices")]),
+    ({"type": "string", "oneOf": TITLED}, ["b"], [("B", "must be one of the choices")]),
+    (
+        {"type": "array", "items": {"type": "string", "enum": ["a", "b"]}, "minItems": 1, "maxItems": 2},
+        [["a"], ["b", "a"]],
+        [
+            (["c"], "must be a list of the choices"),
+            ("a", "must be a list of the choices"),
+            ([["a"]], "must be a list of the choices"),
+            ([], "must be within minItems and maxItems"),
+            (["a", "a", "b"], "must be within minItems and maxItems"),
+        ],
+    ),
+    ({"type": "array", "items": {"anyOf": TITLED}}, [["a", "b"], []], [(["A"], "must be a list of the choices")]),
+]
+
+
+@pytest.mark.parametrize(("field", "good", "bad"), FIELDS)
+def test_what_fills_in_a_form(field: dict[str, Any], good: list[Any], bad: list[tuple[Any, str]]) -> None:
+    request = elicit("A?", {"type": "object", "properties": {"f": field}})
+    for value in (*good, None):
+        # More than was asked for is let be, and what is not required may be left out.
+        assert fault_of_answer(request, {"action": "accept", "content": {"f": value, "more": 1}}) is None
+    assert fault_of_answer(request, {"action": "accept"}) is None
+    for value, fault in bad:
+        assert fault_of_answer(request, {"action": "accept", "content": {"f": value}}) == f"content.f {fault}"
+        assert fault_of_answer(request, {"action": "decline", "content": {"f": value}}) is None
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -357,6 +357,7 @@ def in_arguments(text: str, requests: dict[str, Any], version: str, **more: Any)
     return {"jsonrpc": "2.0", "id": 1, "result": result}
 
 
+SAMPLED = '{"name":"x","mcpAnswers":{"q":{"role":"assistant","model":"…","content":{"type":"text","text":"…"}}}}'
 #: What each kind says, and the arguments that finish the call.
 ASK_TEXTS = {
     "form": (
@@ -371,14 +372,14 @@ ASK_TEXTS = {
     "sample": (
         '- q: sampling/createMessage {"messages":[{"role":"user","content":{"text":"Hi","type":"text"}}],'
         '"maxTokens":5,"systemPrompt":"Be kind."}',
-        '{"name":"x","mcpAnswers":{"q":{}}}',
+        SAMPLED,
     ),
     "tools": (
         '- q: sampling/createMessage {"messages":[{"role":"user","content":{"text":"Hi","type":"text"}}],'
         '"maxTokens":5,"tools":[{"name":"t","inputSchema":{"type":"object"}}]}',
-        '{"name":"x","mcpAnswers":{"q":{}}}',
+        SAMPLED,
     ),
-    "roots": ("- q: roots/list {}", '{"name":"x","mcpAnswers":{"q":{}}}'),
+    "roots": ("- q: roots/list {}", '{"name":"x","mcpAnswers":{"q":{"roots":[{"uri":"file:///…"}]}}}'),
 }
 
 
@@ -421,6 +422,23 @@ def test_what_only_the_user_can_answer_may_be_given_bare(version: str) -> None:
     channel = Channel(version, registry)
     channel.call("gate", {"name": "x", "mcpAnswers": {"q": {"name": "Ada"}}})
     assert got == [Answer(AnswerAction.ACCEPT, {"name": "Ada"})]
+    # It is checked all the same.
+    for wrong, text in (({"name": 5}, "content.name must be of type string"), ({}, "content.name is required")):
+        [refused] = channel.call("gate", {"name": "x", "mcpAnswers": {"q": wrong}})
+        assert refused["error"] == {"code": -32602, "message": f"the answer to 'q' is malformed: {text}"}
+    assert len(got) == 1
+
+
+@pytest.mark.parametrize("version", [version for version in IN_ARGUMENTS if version in VERSIONS])
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [("sample", "role must be user or assistant"), ("roots", "roots must be a list")],
+)
+def test_what_only_a_client_can_answer_keeps_its_form(version: str, kind: str, text: str) -> None:
+    registry, got = asking(KINDS[kind][0])
+    [refused] = Channel(version, registry).call("gate", {"name": "x", "mcpAnswers": {"q": {}}})
+    assert refused["error"] == {"code": -32602, "message": f"the answer to 'q' is malformed: {text}"}
+    assert got == []
 
 
 @pytest.mark.parametrize("version", [version for version in IN_ARGUMENTS if version in VERSIONS])
