@@ -206,9 +206,7 @@ class Dispatcher:
                 try:
                     return await self._route(call, scope, peer)
                 except NeedInput as needed:
-                    fault = fault_of(needed.state)
-                    if fault is not None:
-                        raise TypeError(f"the state left behind is not JSON: {fault}") from None
+                    _check_need(needed)
                     if not exchange.pushes(needed.requests):
                         raise
                     await exchange.push_all(needed.requests)
@@ -340,6 +338,15 @@ class Dispatcher:
             return await self._runtime.run_sync(functools.partial(fn, **arguments))
         made = fn(**arguments)
         return await made if isinstance(made, Awaitable) else made
+
+
+def _check_need(needed: NeedInput) -> None:
+    """What no revision could carry is the handler's fault on all of them."""
+    fault = fault_of(needed.state)
+    if fault is not None:
+        raise TypeError(f"the state left behind is not JSON: {fault}") from None
+    if not needed.requests and needed.state is None:
+        raise ValueError("NeedInput asks nothing and leaves no state: the call could never go on") from None
 
 
 def _left_behind(call: Call, needed: NeedInput) -> JSON:

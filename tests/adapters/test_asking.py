@@ -706,6 +706,39 @@ def test_a_handler_that_never_stops_asking(version: str) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
+def test_asking_nothing_is_the_handlers_fault(version: str, caplog: Any) -> None:
+    registry = Registry("s", "1")
+
+    @registry.tool
+    async def bad(ex: Exchange) -> str:
+        """Bad."""
+        raise NeedInput({})
+
+    message = "The request failed because of an internal error."
+    failed = {"jsonrpc": "2.0", "id": 1, "error": {"code": -32603, "message": message}}
+    assert Channel(version, registry).call("bad") == [failed]
+    assert "NeedInput asks nothing and leaves no state" in caplog.text
+
+
+@pytest.mark.revision(MRTR)
+def test_state_alone_asks_for_another_attempt() -> None:
+    registry = Registry("s", "1")
+
+    @registry.tool
+    async def later(ex: Exchange) -> str:
+        """Later."""
+        if ex.state is None:
+            raise NeedInput({}, state=1)
+        return f"had {ex.state}"
+
+    channel = Channel(MRTR, registry)
+    [asked] = channel.call("later")
+    state = asked["result"]["requestState"]
+    assert asked == asked_by_result({}, requestState=state)
+    assert channel.call("later", requestState=state) == [ended(MRTR, "had 1")]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("state", [object(), float("nan")])
 def test_state_that_is_not_json_is_the_handlers_fault(version: str, state: Any, caplog: Any) -> None:
     registry = Registry("s", "1")
