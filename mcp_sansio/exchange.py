@@ -142,7 +142,7 @@ class Exchange:
 
     def pushes(self, requests: Mapping[str, InputRequest]) -> bool:
         """Whether `requests` go out on the call's stream rather than in its result."""
-        return all(self._pushes(request) for request in requests.values())
+        return bool(self._call.adapter.can_push_ask) and all(map(self._pushes, requests.values()))
 
     def in_arguments(self, requests: Mapping[str, InputRequest]) -> bool:
         """Whether `requests` ride in an ordinary result and their answers in the next call's arguments."""
