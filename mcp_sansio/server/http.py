@@ -70,6 +70,7 @@ class HttpTransaction:
         #: Further headers of a response that is not a refusal.
         self.extra_headers: tuple[tuple[str, str], ...] = ()
         self._loopback = loopback
+        self._cors: tuple[tuple[str, str], ...] = ()
         self._body: list[bytes] = []
         self._received = 0
         self._parts: deque[Part] = deque()
@@ -91,7 +92,9 @@ class HttpTransaction:
         fault = self._fault_of_head()
         if fault is not None:
             self.refuse(fault)
-        elif method == "OPTIONS":
+            return
+        self._cors = gate.cors_headers(self.headers)
+        if method == "OPTIONS":
             self.respond(204, gate.preflight_headers(self.headers, self.allowed_methods()))
         elif method not in self.methods:
             self.refuse_method()
@@ -212,7 +215,7 @@ class HttpTransaction:
         if self.ended:
             return
         length = () if status in (202, 204) and not body else (("Content-Length", str(len(body))),)
-        self._send(Head(status, (*headers, *self.extra_headers, *length, *gate.cors_headers(self.headers))))
+        self._send(Head(status, (*headers, *self.extra_headers, *length, *self._cors)))
         if body:
             self._send(Body(body))
         self.end()
@@ -250,7 +253,7 @@ class HttpTransaction:
         if self.state is not ResponseState.WAITING:
             return
         self.state = advance(RESPONSE, self.state, ResponseInput.STREAM)
-        self._send(Head(200, (*_STREAM_HEADERS, *self.extra_headers, *gate.cors_headers(self.headers))))
+        self._send(Head(200, (*_STREAM_HEADERS, *self.extra_headers, *self._cors)))
         self.start_silence()
 
     def start_silence(self) -> None:
