@@ -174,10 +174,8 @@ class Dispatcher:
         """The outcome of `call`. It raises nothing but what cancels the task."""
         try:
             return await self._run(call, exchange, peer, principal)
-        except Rejected as rejected:
-            return rejected.failure
-        except Stop as stop:
-            return stop.failure
+        except (Rejected, Stop) as refused:
+            return _refusal(refused.failure)
         except StoreFull as full:
             return Failure(FailureKind.UNAVAILABLE, str(full))
         except Exception:
@@ -373,6 +371,13 @@ def _serial_of(cursor: JSON) -> int | None:
 
 def _tool_error(text: str) -> CallToolResult:
     return CallToolResult((TextContent(text),), is_error=True)
+
+
+def _refusal(failure: Failure) -> Outcome:
+    # Who gets arguments wrong called the tool all the same (server/tools, "Error Handling").
+    if failure.kind is FailureKind.INVALID_ARGUMENTS:
+        return Value(_tool_error(f"Invalid arguments: {failure.message}"))
+    return failure
 
 
 def _arguments_text(invalid: ArgumentsInvalid) -> str:

@@ -164,7 +164,9 @@ class Exchange:
             reply = elicit_accept(reply)
         fault = fault_of_answer(request, reply)
         if fault is not None:
-            raise Stop(Failure(FailureKind.INVALID_PARAMS, f"the answer to {key!r} is malformed: {fault}"))
+            in_arguments = self._in_arguments(request)
+            kind = FailureKind.INVALID_ARGUMENTS if in_arguments else FailureKind.INVALID_PARAMS
+            raise Stop(Failure(kind, f"the answer to {key!r} is malformed: {fault}"))
         return answer_of(reply)
 
     def _is_content_alone(self, request: InputRequest, reply: JSON) -> bool:

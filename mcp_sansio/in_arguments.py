@@ -42,7 +42,7 @@ def take_answers(call: Call) -> None:
     arguments = dict(call.arguments)
     answers, state = arguments.pop(ANSWERS, None), arguments.pop(STATE, None)
     if answers is not None and not isinstance(answers, Mapping):
-        raise Rejected(Failure(FailureKind.INVALID_PARAMS, f"arguments.{ANSWERS} must be an object"))
+        raise Rejected(Failure(FailureKind.INVALID_ARGUMENTS, f"$.{ANSWERS}: must be an object"))
     call.arguments = arguments
     call.answers = {**call.answers, **(answers or {})}
     call.request_state = call.request_state if state is None else state

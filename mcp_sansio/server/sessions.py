@@ -193,7 +193,7 @@ class LiveSession:
         log = self._logs.get(stream_id)
         if log is None or not (number.isascii() and number.isdigit() and len(number) < 20):
             return None
-        return log, int(number)
+        return (log, int(number)) if log.reaches_back_to(int(number)) else None
 
     def standalone_of(self, log: EventLog) -> StandaloneStream | None:
         """The standalone stream that writes to `log`, if one does."""

@@ -40,6 +40,7 @@ class EventLog:
         self._events: deque[tuple[int, bytes]] = deque()
         self._bytes = 0
         self._number = 0
+        self._dropped = 0
 
     def prime(self) -> bytes:
         """The event without data that tells a client where to come back to, and after how long."""
@@ -53,7 +54,7 @@ class EventLog:
         self._events.append((self._number, event))
         self._bytes += len(event)
         while len(self._events) > self._max_events or (self._bytes > self._max_bytes and len(self._events) > 1):
-            _, oldest = self._events.popleft()
+            self._dropped, oldest = self._events.popleft()
             self._bytes -= len(oldest)
         if self.reader is not None:
             self.reader(event)
@@ -63,6 +64,10 @@ class EventLog:
         self.finished = True
         if self.on_finish is not None:
             self.on_finish()
+
+    def reaches_back_to(self, number: int) -> bool:
+        """Whether every event after the one with that number is still kept: a stream with a gap is not resumed."""
+        return self._dropped <= number <= self._number
 
     def after(self, number: int) -> Sequence[bytes]:
         """The kept events that come after the one with that number."""

@@ -400,19 +400,24 @@ def test_the_question_rides_in_the_tool_call(version: str, kind: str, capabiliti
     assert got == [expected, expected]
 
 
+def wrong_arguments(text: str) -> Any:
+    """The result of a tool that was called with wrong arguments: it was called, and is told what was wrong."""
+    return {"content": [{"type": "text", "text": f"Invalid arguments: {text}"}], "isError": True}
+
+
 @pytest.mark.parametrize("version", [version for version in IN_ARGUMENTS if version in VERSIONS])
 @pytest.mark.parametrize(
     ("answers", "text"),
     [
-        ([], "arguments.mcpAnswers must be an object"),
-        ("yes", "arguments.mcpAnswers must be an object"),
+        ([], "$.mcpAnswers: must be an object"),
+        ("yes", "$.mcpAnswers: must be an object"),
         ({"q": 5}, "the answer to 'q' is malformed: must be an object"),
     ],
 )
 def test_malformed_answers_in_arguments(version: str, answers: Any, text: str) -> None:
     registry, got = asking(KINDS["agree"][0])
     [refused] = Channel(version, registry).call("gate", {"name": "x", "mcpAnswers": answers})
-    assert refused == {"jsonrpc": "2.0", "id": 1, "error": {"code": -32602, "message": text}}
+    assert refused["result"] == wrong_arguments(text)
     assert got == []
 
 
@@ -425,7 +430,7 @@ def test_what_only_the_user_can_answer_may_be_given_bare(version: str) -> None:
     # It is checked all the same.
     for wrong, text in (({"name": 5}, "content.name must be of type string"), ({}, "content.name is required")):
         [refused] = channel.call("gate", {"name": "x", "mcpAnswers": {"q": wrong}})
-        assert refused["error"] == {"code": -32602, "message": f"the answer to 'q' is malformed: {text}"}
+        assert refused["result"] == wrong_arguments(f"the answer to 'q' is malformed: {text}")
     assert len(got) == 1
 
 
@@ -437,7 +442,7 @@ def test_what_only_the_user_can_answer_may_be_given_bare(version: str) -> None:
 def test_what_only_a_client_can_answer_keeps_its_form(version: str, kind: str, text: str) -> None:
     registry, got = asking(KINDS[kind][0])
     [refused] = Channel(version, registry).call("gate", {"name": "x", "mcpAnswers": {"q": {}}})
-    assert refused["error"] == {"code": -32602, "message": f"the answer to 'q' is malformed: {text}"}
+    assert refused["result"] == wrong_arguments(f"the answer to 'q' is malformed: {text}")
     assert got == []
 
 
