@@ -24,6 +24,7 @@ from typing import (
 
 import attrs
 import msgspec
+from msgspec.inspect import CustomType
 
 from . import types as records
 from .errors import DeclarationError, McpError
@@ -231,24 +232,20 @@ def _parse_of(name: str, typed: Typed, finish: Callable[[Any], dict[str, Any]], 
 
 def _text_reader(name: str, typed: Typed) -> Callable[[Arguments], Any]:
     """How arguments that come as text (of prompts and templates) become `typed`. Refuses what text cannot spell."""
-    if is_pydantic(typed.type):
-        return functools.partial(_model_of_text, typed.type)
-    fields = _fields_of(typed.info)
+    info: Any = typed.info
+    if isinstance(info, CustomType):
+        return functools.partial(_model_of_text, info.cls)
     scalars = {"a string", "an integer", "a number", "a boolean"}
-    for field in fields:
+    for field in info.fields:
         if scalars.isdisjoint(kinds_of(field.type)):
             raise DeclarationError(
                 f"{name}: the argument {field.encode_name!r} comes as text, which cannot be read as its type; "
                 "use str, int, float, bool or a choice of those"
             )
-    spoken = {field.encode_name for field in fields if "a string" not in kinds_of(field.type)}
+    spoken = {field.encode_name for field in info.fields if "a string" not in kinds_of(field.type)}
     return lambda arguments: typed.built(
         {key: _scalar(value) if key in spoken else value for key, value in arguments.items()}
     )
-
-
-def _fields_of(info: Any) -> Sequence[msgspec.inspect.Field]:
-    return _fields_of(info.type) if isinstance(info, msgspec.inspect.Metadata) else info.fields
 
 
 def _scalar(value: JSON) -> JSON:

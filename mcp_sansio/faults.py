@@ -78,7 +78,7 @@ class _Walk:
         options = options_of(info)
         if options is not None:
             return self.choice(options, value, path)
-        if not any(kind in kinds_of(info) for kind in readings(value)):
+        if not isinstance(info, mi.CustomType) and not any(kind in kinds_of(info) for kind in readings(value)):
             self.add(path, f"must be {' or '.join(kinds_of(info))}, not {kind_of(value)}")
             return value
         for rule in RULES.get(type(value), ()):
@@ -165,7 +165,7 @@ class _Walk:
                 made[name] = self.look(field.type, value[name], (*path, name))
             elif field.required:
                 self.add((*path, name), "is required")
-        if len(self.faults) == before and not self.output and _has_verdict(info.cls):
+        if len(self.faults) == before and not self.output and has_verdict(info.cls):
             self.verdict(info.cls, made, path)
         return made
 
@@ -201,7 +201,8 @@ def _with_offset(tp: Any, tz: bool | None) -> Any:
     return Annotated[tp, msgspec.Meta(tz=tz)]
 
 
-def _has_verdict(cls: Any) -> bool:
+def has_verdict(cls: Any) -> bool:
+    """Whether making an instance of `cls` runs code of the application, which may refuse it."""
     hooks = any(hasattr(cls, name) for name in ("__post_init__", "__attrs_post_init__"))
     return hooks or (attrs.has(cls) and any(field.validator for field in attrs.fields(cls)))
 

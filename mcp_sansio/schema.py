@@ -46,7 +46,7 @@ def published(typed: Typed, where: str) -> dict[str, JSON]:
     def hook(cls: Any) -> dict[str, JSON]:
         if models.setdefault(cls.__name__, cls) is not cls:
             raise DeclarationError(f"{where}: two pydantic models are called {cls.__name__}; rename one")
-        prefix = "" if cls is typed.type else re.sub(r"[^\w.-]", "_", f"{cls.__name__}.")
+        prefix = "" if cls is getattr(typed.info, "cls", None) else re.sub(r"[^\w.-]", "_", f"{cls.__name__}.")
         schema, own = foreign.schema_and_defs(cls, output=typed.output, prefix=prefix)
         defs.update(own)
         return schema

@@ -21,7 +21,7 @@ from msgspec import inspect as mi
 
 from . import foreign
 from .errors import DeclarationError
-from .faults import ArgumentsInvalid, Fault, examined, fault_of
+from .faults import ArgumentsInvalid, Fault, examined, fault_of, has_verdict
 from .types import JSON
 from .wording import KINDS_OF_TYPES, TEXTS, kinds_of, options_of
 
@@ -58,7 +58,8 @@ def _described(text: str) -> msgspec.Meta:
 class Typed:
     """A type that JSON is read as, or (with `output`) that becomes JSON.
 
-    `exact` is whether msgspec's word is final. `models` is whether models of pydantic are in it.
+    `info` is how msgspec describes it, `exact` whether msgspec's word is final, and `models` whether models of pydantic
+    are in it.
     """
 
     type: Any
@@ -82,15 +83,14 @@ class Typed:
             ) from error
         except (TypeError, NotImplementedError, RecursionError) as error:
             raise DeclarationError(f"{where}: {type_text(annotation)} cannot be used: {error}. {ALLOWED}.") from error
+        while isinstance(info, mi.Metadata):  # it holds annotations alone
+            info = info.type
         return cls(annotation, info, check.exact and not (output and check.models), check.models, output)
 
     @property
     def is_model(self) -> bool:
         """Whether the type is one class of named properties, and not a type of a single argument."""
-        info = self.info
-        while isinstance(info, mi.Metadata):
-            info = info.type
-        return isinstance(info, mi.StructType | mi.TypedDictType | mi.DataclassType | mi.CustomType)
+        return isinstance(self.info, mi.StructType | mi.TypedDictType | mi.DataclassType | mi.CustomType)
 
     @property
     def convert(self) -> Callable[..., Any]:
@@ -115,7 +115,7 @@ class Typed:
                 msgspec.convert(value, self.type, str_keys=True)
                 return []
             except REFUSED:
-                pass  # perhaps for a reason that counts only for what is read
+                pass  # the walk says why
         return examined(self.info, value, output=True)[1]
 
 
@@ -148,7 +148,9 @@ class _Check:
             check(self, info, where)
         elif type(info) not in KINDS_OF_TYPES and not isinstance(info, mi.AnyType | mi.LiteralType):
             _refuse(where, f"{type(info).__name__.removesuffix('Type')} has no form in JSON. {ALLOWED}.")
-        self.exact = self.exact and type(info) not in _LOOSE
+        # A result is not made a second time by code of the application, which may count or log what it makes.
+        runs_code = self.output and has_verdict(getattr(info, "cls", None))
+        self.exact = self.exact and type(info) not in _LOOSE and not runs_code
         inner = [getattr(info, name, None) for name in ("type", "item_type", "key_type", "value_type")]
         for part in (*inner, *getattr(info, "item_types", ()), *getattr(info, "types", ())):
             if part is not None:

@@ -86,6 +86,11 @@ class Order:
 
 
 @attrs.define
+class Moment:
+    at: datetime.datetime
+
+
+@attrs.define
 class Account:
     email: str
     age: int = attrs.field(default=1, validator=[attrs.validators.instance_of(int), attrs.validators.lt(200)])
@@ -579,6 +584,21 @@ class TestFaults:
 
         assert faults(bind(plant), value) == [("$", "is nested too deeply")]
 
+    def test_a_choice_beside_text_is_no_fault_of_its_own(self) -> None:
+        def run(x: Literal["a"] | str, y: Literal["a"] | Literal["b"], z: int | Any, n: int) -> None: ...
+
+        given = {"x": "other", "y": "b", "z": {}, "n": "1"}
+        assert faults(bind(run), given) == [("$.n", "must be an integer, not a string")]
+
+    def test_a_datetime_of_a_model_has_an_offset_or_not(self) -> None:
+        def run(what: Moment) -> None: ...
+
+        bound = bind(run)
+        assert bound.input_schema["properties"] == {"at": {"type": "string"}}
+        assert bound.parse({"at": "1999-12-31T12:00:00Z"}) == {"what": Moment(NOON)}
+        assert bound.parse({"at": "1999-12-31T12:00:00"}) == {"what": Moment(NOON.replace(tzinfo=None))}
+        assert faults(bound, {"at": "noon"}) == [("$.at", "must be a date and time, like 1999-12-31T12:00:00")]
+
 
 def lambda_cat(cat: Cat) -> None: ...
 
@@ -709,14 +729,29 @@ class TestPydantic:
         ]
         assert bound.structured([model(parts=[])]) == [{"parts": [], "made": None}]
 
+    def test_a_model_need_not_be_an_object(self) -> None:
+        pydantic = pytest.importorskip("pydantic")
+
+        class Sizes(pydantic.RootModel[list[int]]):  # type: ignore[name-defined, misc]
+            pass
+
+        def run(sizes: Sizes, count: int = 1) -> Sizes: ...
+
+        bound = bind(run)
+        assert bound.parse({"sizes": [1, 2.0]}) == {"sizes": Sizes([1, 2]), "count": 1}
+        assert faults(bound, {"sizes": 1}) == [("$.sizes", "Input should be a valid array")]
+        assert bound.structured(Sizes([1])) == [1]
+
     def test_a_prompts_model_reads_text(self) -> None:
         pydantic = pytest.importorskip("pydantic")
         model = pydantic.create_model("Ask", topic=(str, ...), count=(int, 1))
 
-        def prompt(ask: model) -> str:
+        def prompt(ask: Annotated[model, "What to ask."]) -> str:
             return ""
 
-        assert bind(prompt, lax_strings=True).parse({"topic": "5", "count": "5"}) == {"ask": model(topic="5", count=5)}
+        bound = bind(prompt, lax_strings=True)
+        assert bound.parse({"topic": "5", "count": "5"}) == {"ask": model(topic="5", count=5)}
+        assert [path for path, _ in faults(bound, {"count": "x"})] == ["$.topic", "$.count"]
 
 
 @attrs.define
@@ -816,6 +851,21 @@ class TestResults:
         run.__annotations__["return"] = annotation
         with pytest.raises(ResultInvalid, match=message):
             bind(run).structured(value)
+
+    def test_a_result_is_not_made_a_second_time(self) -> None:
+        made = []
+
+        @attrs.define
+        class Counted:
+            x: int
+
+            def __attrs_post_init__(self) -> None:
+                made.append(self.x)
+
+        def run() -> Counted: ...
+
+        assert bind(run).structured(Counted(1)) == {"x": 1}
+        assert made == [1]
 
     def test_without_a_schema_a_value_only_becomes_json(self) -> None:
         def run() -> Any: ...
