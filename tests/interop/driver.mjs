@@ -11,7 +11,7 @@ import { createInterface } from 'node:readline';
 enableCompileCache();
 
 const load = createRequire(join(process.env.MCP_SANSIO_NPM, 'driver.js'));
-const { Client, SSEClientTransport, StreamableHTTPClientTransport } = load('@modelcontextprotocol/client');
+const { Client, ProtocolError, SSEClientTransport, StreamableHTTPClientTransport } = load('@modelcontextprotocol/client');
 const { StdioClientTransport } = load('@modelcontextprotocol/client/stdio');
 
 const QUESTIONS = ['elicitation/create', 'sampling/createMessage', 'roots/list'];
@@ -112,6 +112,7 @@ async function run({ id, op, reports, ...given }) {
 for await (const line of createInterface({ input: process.stdin })) {
     const message = JSON.parse(line);
     if ('abort' in message) aborts.get(message.abort)?.abort('given up');
+    else if ('refusal' in message) questions[message.answer].reject(new ProtocolError(-32603, message.refusal));
     else if ('answer' in message) questions[message.answer].resolve(message.result);
     else run(message);
 }

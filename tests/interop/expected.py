@@ -34,7 +34,7 @@ TOOL_NAMES = [
     *("add", "echo", "forecast", "numbers", "gallery", "whole", "fail", "nearest"),
     *("report", "release", "log", "wait", "was_cancelled", "patient"),
     *("confirm", "agree", "sign_in", "introduce", "summarise", "folders", "survey", "book"),
-    *("count", "who", "change", "is_listening"),
+    *("count", "who", "change", "offer", "is_listening"),
 ]
 
 DAY = {

@@ -47,6 +47,10 @@ class Refused(Exception):
         self.error = dict(error)
 
 
+class Declined(Exception):
+    """Raised by an `Ask`: the client answers the question with an error of this text."""
+
+
 class NotSent(Exception):
     """The client did not send this: it knows that the revision has no such request."""
 

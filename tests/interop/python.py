@@ -17,7 +17,7 @@ from mcp.client.sse import sse_client
 from mcp.client.stdio import stdio_client
 from mcp.client.subscriptions import Subscription, SubscriptionLost, listen
 
-from .peers import JSON, Ask, Listening, Peer, Progress, Refused, Where, quietly
+from .peers import JSON, Ask, Declined, Listening, Peer, Progress, Refused, Where, quietly
 
 CLIENT = types.Implementation(name="tester", version="3")
 
@@ -117,7 +117,10 @@ class Official(Sessioned):
         peer = cls()
 
         async def elicitation(_: Any, params: Any) -> Any:
-            return types.ElicitResult.model_validate(ask("elicitation/create", wire(params)))
+            try:
+                return types.ElicitResult.model_validate(ask("elicitation/create", wire(params)))
+            except Declined as declined:
+                return types.ErrorData(code=types.INTERNAL_ERROR, message=str(declined))
 
         async def sampling(_: Any, params: Any) -> Any:
             return types.CreateMessageResult.model_validate(ask("sampling/createMessage", wire(params)))

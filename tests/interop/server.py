@@ -405,10 +405,20 @@ async def change(what: Literal["tools", "prompts", "resources", "note"]) -> str:
         registry.prompt(name="passing")(lambda: "")
         registry.remove_prompt("passing")
     elif what == "resources":
-        registry.resource("note://passing")(lambda: "")
-        registry.remove_resource("note://passing")
+        registry.resource("note://fleeting")(lambda: "")
+        registry.remove_resource("note://fleeting")
     else:
         registry.resource_updated("note://welcome")
+    return "changed"
+
+
+@registry.tool
+async def offer(passing: bool) -> str:
+    """Offer one more resource, or no longer."""
+    if passing:
+        registry.resource("note://passing")(lambda: "")
+    else:
+        registry.remove_resource("note://passing")
     return "changed"
 
 

@@ -7,37 +7,13 @@ from typing import Any
 
 import pytest
 
-from .conftest import Connect
-from .expected import NAME_FORM, READ_HINT, result, text
-from .peers import NotSent, Refused
+from .answers import Answers, accept, form
+from .conftest import Connect, need_some_client
+from .expected import READ_HINT, result, text
+from .peers import Declined, NotSent, Refused
 
+need_some_client()
 JSON = Any
-
-
-class Answers:
-    """A client's user, model and folders. It keeps what it was asked."""
-
-    def __init__(self, *forms: JSON) -> None:
-        self.asked: list[JSON] = []
-        self._forms = list(forms)
-
-    def __call__(self, method: str, params: JSON) -> JSON:
-        self.asked.append({"method": method, "params": params})
-        if method == "elicitation/create":
-            return self._forms.pop(0)
-        if method == "roots/list":
-            return {"roots": [{"uri": "file:///home/ada", "name": "home"}, {"uri": "file:///tmp"}]}
-        said = f"about {params['messages'][0]['content']['text']}"
-        return {"role": "assistant", "model": "m-1", "content": {"type": "text", "text": said}, "stopReason": "endTurn"}
-
-
-def accept(**content: JSON) -> JSON:
-    return {"action": "accept", "content": content}
-
-
-def form(message: str, schema: JSON = NAME_FORM) -> JSON:
-    """The question for a form."""
-    return {"method": "elicitation/create", "params": {"message": message, "requestedSchema": schema}}
 
 
 AGREEMENT = {"type": "object", "properties": {}}
@@ -133,6 +109,19 @@ async def test_a_client_that_cannot_be_asked(meet: Connect) -> None:
             said = f"this needs the client capability {next(iter(needed))!r}, which the client did not declare"
             error = {"code": code, "message": said, "data": {"requiredCapabilities": needed}}
             assert refused.value.error == error
+
+
+async def test_a_client_that_answers_with_an_error(meet: Connect) -> None:
+    def ask(method: str, params: JSON) -> JSON:
+        raise Declined("not today")
+
+    async with meet(ask=ask) as peer:
+        with pytest.raises(Refused) as refused:
+            await peer.call("confirm", {"what": "tea"})
+        # Where the question is the result of the call, the client does not call again, and fails for itself.
+        asked_for_itself = {"code": -32603, "message": "not today"}
+        pushed = {"code": -32603, "message": "the client refused the question 'name'"}
+        assert refused.value.error == (asked_for_itself if peer.revision == "2026-07-28" else pushed)
 
 
 async def test_asking_in_the_arguments(meet: Connect) -> None:

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from .conftest import TARGETS, Connect, Server, meeting, need_client
+from .conftest import TARGETS, Connect, Server, meeting, need_client, need_some_client
 from .expected import text
 from .peers import Peer
 
+need_some_client()
 JSON = Any
 LISTS = ("tools", "prompts", "resources")
 NOTE = "note://welcome"

@@ -9,10 +9,11 @@ from urllib.parse import quote
 import pytest
 
 from . import expected
-from .conftest import Connect, Target
+from .conftest import Connect, Target, need_some_client
 from .expected import LIST_HINT, READ_HINT, result, text
 from .peers import NotSent, Peer, Refused
 
+need_some_client()
 JSON = Any
 
 

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from . import expected
-from .conftest import CLIENTS, Connect, Find, meeting, need_client
+from .answers import Answers, accept, form
+from .conftest import CLIENTS, Connect, Find, meeting, need_client, need_some_client
 from .expected import text
 from .peers import Peer, Refused
-from .test_asking import Answers, accept, form
 
+need_some_client()
 JSON = Any
 HANDSHAKE = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]
 OLDER = HANDSHAKE[:-1]

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import support
 
-from .peers import JSON, LISTS, Ask, Listening, NotSent, Peer, Progress, Refused, Where
+from .peers import JSON, LISTS, Ask, Declined, Listening, NotSent, Peer, Progress, Refused, Where
 
 DRIVER = str(Path(__file__).with_name("driver.mjs"))
 #: Far more than a line of these tests has.
@@ -68,8 +68,7 @@ class TypeScript(Peer):
         async for line in self._process.stdout:
             message = json.loads(line)
             if "ask" in message:
-                assert self._ask is not None
-                self._say({"answer": message["ask"], "result": self._ask(message["method"], message["params"])})
+                self._answer(message)
             elif "notification" in message:
                 self.heard.add(message["notification"])
             elif "progress" in message:
@@ -77,6 +76,14 @@ class TypeScript(Peer):
                 self._progress[message["id"]](report["progress"], report.get("total"), report.get("message"))
             elif (waiting := self._waiting.pop(message["id"], None)) and not waiting.done():
                 waiting.set_result(message)
+
+    def _answer(self, message: JSON) -> None:
+        assert self._ask is not None
+        try:
+            answer = {"result": self._ask(message["method"], message["params"])}
+        except Declined as declined:
+            answer = {"refusal": str(declined)}
+        self._say({"answer": message["ask"], **answer})
 
     def _say(self, message: JSON) -> None:
         assert self._process.stdin is not None
