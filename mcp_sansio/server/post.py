@@ -132,7 +132,7 @@ class PostReply:
             log = self._live.new_log()
             if self._adapter.primes_streams:
                 http.write(log.prime())
-            self._reader = LogReader(http, log)
+            self._reader = LogReader(http, log, waited_for=True)
         for message in self._replies.made:
             self._write(message)
         self._replies.made.clear()

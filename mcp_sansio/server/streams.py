@@ -86,16 +86,20 @@ class EventLog:
 
 
 class LogReader:
-    """A response that reads `log`, from now until it ends, is let go of, or another reader takes over."""
+    """A response that reads `log`, from now until it ends, is let go of, or another reader takes over.
 
-    def __init__(self, http: HttpTransaction, log: EventLog) -> None:
+    With `waited_for`, what writes to the log waits until the client of this response keeps up (`Outlet.drained`).
+    """
+
+    def __init__(self, http: HttpTransaction, log: EventLog, *, waited_for: bool = False) -> None:
         self.log = log
         self._http = http
+        self._waited_for = waited_for
         log.attach(self._write, self._finish)
 
     def _write(self, event: bytes) -> None:
         self._http.write(event)
-        if self._http.is_congested:
+        if self._http.is_congested and not self._waited_for:
             # A client that does not read loses its connection and not its stream: it may come back for the rest.
             self.let_go()
         self._http.wake()
