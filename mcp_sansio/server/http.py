@@ -180,11 +180,6 @@ class HttpTransaction:
         return self.state is ResponseState.RECEIVING
 
     @property
-    def streaming(self) -> bool:
-        """Whether the response is a stream that has begun. It may end before the calls do that it is for."""
-        return self.state is ResponseState.STREAMING
-
-    @property
     def is_congested(self) -> bool:
         """Whether more waits for the client to read it than `Config.max_unsent`."""
         return self._unsent > self.config.max_unsent
