@@ -85,7 +85,7 @@ class Typed:
             raise DeclarationError(f"{where}: {type_text(annotation)} cannot be used: {error}. {ALLOWED}.") from error
         while isinstance(info, mi.Metadata):  # it holds annotations alone
             info = info.type
-        return cls(annotation, info, check.exact and not (output and check.models), check.models, output)
+        return cls(annotation, info, check.exact, check.models, output)
 
     @property
     def is_model(self) -> bool:

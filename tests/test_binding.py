@@ -1148,6 +1148,7 @@ SCALARS = [
         Annotated[datetime.time, msgspec.Meta(tz=True)],
         Annotated[int, msgspec.Meta(gt=-2, lt=3)],
         Annotated[int, msgspec.Meta(multiple_of=2)] | None,
+        Annotated[int, msgspec.Meta(ge=1)] | Any | frozenset[int],
         Annotated[float, msgspec.Meta(multiple_of=2)],
         Annotated[str, msgspec.Meta(pattern="a")],
         Annotated[list[Any], msgspec.Meta(min_length=1)],
