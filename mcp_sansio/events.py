@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 import attrs
+from msgspec import Struct
 
 from .call import Call
 from .outcome import Failure
@@ -16,7 +17,7 @@ from .outcome import Failure
 Work = Callable[[], Awaitable[None]]
 
 
-@attrs.frozen(eq=False)
+@attrs.define(eq=False)
 class CallReceived:
     """A call for a handler. Spawn ``run()`` in a task; it replies by itself and raises nothing but cancellation."""
 
@@ -24,14 +25,14 @@ class CallReceived:
     run: Work = attrs.field(repr=False)
 
 
-@attrs.frozen(eq=False)
+@attrs.define(eq=False)
 class CallCancelled:
     """The peer gave up on `call`: cancel the task that runs it. It will not be answered."""
 
     call: Call
 
 
-@attrs.frozen(eq=False)
+@attrs.define(eq=False)
 class StoreNeeded:
     """The engine waits for the session store. Await ``run()``, then take everything again."""
 
@@ -48,23 +49,20 @@ class PeerFaulted:
 Event = CallReceived | CallCancelled | StoreNeeded | PeerFaulted
 
 
-@attrs.frozen
-class Head:
+class Head(Struct, frozen=True):
     """The start of an HTTP response. `headers` are in order, names as they should be written."""
 
     status: int
     headers: tuple[tuple[str, str], ...]
 
 
-@attrs.frozen
-class Body:
+class Body(Struct, frozen=True):
     """A piece of an HTTP response's body."""
 
     data: bytes
 
 
-@attrs.frozen
-class End:
+class End(Struct, frozen=True):
     """The HTTP response is complete; nothing follows."""
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
-import attrs
+from msgspec import Struct
 
 from .errors import McpError
 from .types import JSON
@@ -54,15 +54,13 @@ class FailureKind(StrEnum):
     INTERNAL = "internal"
 
 
-@attrs.frozen
-class Value:
+class Value(Struct, frozen=True):
     """A result. `result` is a record of `mcp_sansio.types`, or one of the dispatcher's own (a list page, say)."""
 
     result: Any
 
 
-@attrs.frozen
-class NeedsInput:
+class NeedsInput(Struct, frozen=True):
     """The questions that stand between a call and its result, by key.
 
     `request_state` is what the client has to bring back with the answers, if anything. `in_arguments` says that they
@@ -74,8 +72,7 @@ class NeedsInput:
     in_arguments: bool = False
 
 
-@attrs.frozen
-class Failure:
+class Failure(Struct, frozen=True):
     """A failure, with the message and the data that the peer may read."""
 
     kind: FailureKind

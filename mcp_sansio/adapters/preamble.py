@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import attrs
+from msgspec import Struct
 
 from mcp_sansio.types import JSON
 from mcp_sansio.wire.headers import Headers
@@ -23,8 +23,7 @@ META_VERSION = "io.modelcontextprotocol/protocolVersion"
 _NO_HEADERS = Headers.of({})
 
 
-@attrs.frozen
-class Preamble:
+class Preamble(Struct, frozen=True, eq=False):
     """A message as it came in, and the places where it may state a revision.
 
     `fault` says why the body is no JSON, or is ``None``. `pin`, `meta_version` and `header_version` are what the URL,

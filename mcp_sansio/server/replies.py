@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import attrs
+from msgspec import Struct
 
 from mcp_sansio.call import Call, Decoded, DecodeFailure
 from mcp_sansio.outcome import Failure
@@ -10,8 +10,7 @@ from mcp_sansio.types import JSON, RequestId
 from mcp_sansio.wire.jsonrpc import encode_batch
 
 
-@attrs.define
-class Replies:
+class Replies(Struct):
     """What is due for one incoming message.
 
     `expected` counts the responses still to come; `made` holds those that wait for the others of their batch.
@@ -20,7 +19,7 @@ class Replies:
 
     is_batch: bool
     expected: int = 0
-    made: list[bytes] = attrs.field(factory=list)
+    made: list[bytes] = []
     failure: Failure | None = None
 
     def add(self, message: bytes | None, failure: Failure | None = None) -> None:
