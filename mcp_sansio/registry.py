@@ -26,6 +26,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 RESERVED_ARGUMENTS = frozenset({"mcpAnswers", "mcpState"})
 
 _LIST_CACHE = CacheHint(ttl_ms=60_000)
+_MAX_RENDERED = 256
 
 
 class Registry:
@@ -365,9 +366,14 @@ class Registry:
         return chosen and spec.bound.takes_exchange
 
     def rendered(self, key: Any, render: Callable[[], Any]) -> Any:
-        """What ``render()`` gave for `key`, kept until a declaration changes. For results that no call influences."""
+        """What ``render()`` gave for `key`, kept until a declaration changes. For results that no call influences.
+
+        The oldest of many makes room, since a peer may ask for a page from any place on.
+        """
         kept = self._rendered.get(key)
         if kept is None:
+            if len(self._rendered) >= _MAX_RENDERED:
+                self._rendered.pop(next(iter(self._rendered), None), None)
             kept = self._rendered[key] = render()
         return kept
 

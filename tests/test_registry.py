@@ -281,6 +281,13 @@ def test_what_is_rendered_is_kept_until_a_declaration_changes() -> None:
     assert registry.rendered("k", render) == 4
 
 
+def test_what_is_rendered_is_kept_within_bounds() -> None:
+    registry, made = Registry("s", "1"), []
+    for key in [*range(300), 299, 0]:
+        registry.rendered(key, lambda key=key: made.append(key) or "x")
+    assert made == [*range(300), 0]
+
+
 # Looking up -----------------------------------------------------------------------------------------------------------
 
 

@@ -232,7 +232,9 @@ class Adapter:
         def render() -> bytes:
             return encode(self._list_page(call, registry, page))
 
-        rendered: bytes = registry.rendered((self.version, call.operation, call.params.get("cursor")), render)
+        # By its first entry and not by the cursor: a peer can make up any number of cursors, but not of pages.
+        first = page.specs[0].serial if page.specs else 0
+        rendered: bytes = registry.rendered((self.version, call.operation, first), render)
         return rendered
 
     def _list_page(self, call: Call, registry: Registry, page: ListPage) -> dict[str, JSON]:

@@ -460,3 +460,16 @@ def test_kept_bytes_change_with_the_registry(version: str, method: str, member: 
     remove(registry, method, 1)
     assert (len(empty), len(one), again[0]["id"], again[0]["result"][member]) == (0, 1, 3, one)
     assert channel.request(method)[-1]["result"][member] == []
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize(("method", "member"), LISTS)
+def test_made_up_cursors_leave_nothing_behind(version: str, method: str, member: str) -> None:
+    registry = Registry("s", "1", page_size=2)
+    for number in range(5):
+        declare(registry, method, number)
+    channel = Channel(version, registry)
+    for cursor in [*range(5), *range(10**10, 10**10 + 100)]:
+        channel.request(method, {"cursor": str(cursor)})
+    # A page from each entry on, and the empty one.
+    assert len(registry._rendered) == 6
