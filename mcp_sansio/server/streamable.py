@@ -194,12 +194,14 @@ class StreamableTransaction(HttpTransaction):
         self._listen.start()
 
     def _write_change(self, message: bytes) -> None:
-        self.write(encode_event(message))
+        # What waits from before decides, not this message: an acknowledgement may be long, and nobody is slow yet.
         if self.is_congested:
             # A client that does not read loses its stream, and knows it: it may listen again and read the lists anew.
             assert self._listen is not None
             self._listen.end()
             self.end()
+        else:
+            self.write(encode_event(message))
         self.wake()
 
     def _listening_over(self, message: bytes) -> None:

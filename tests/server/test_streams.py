@@ -555,6 +555,18 @@ def test_a_listener_that_does_not_read_loses_its_stream(version: str) -> None:
     assert (len(simulation.server.topics), len(simulation.server._streams)) == (0, 0)
 
 
+@pytest.mark.parametrize("version", ENVELOPE)
+def test_a_long_acknowledgement_ends_no_stream(version: str) -> None:
+    registry, _, simulation = serve(Config(max_unsent=64))
+    uris = [f"x:{number}" for number in range(100)]
+    stream = Http(version, simulation).request(LISTEN, {"notifications": {"resourceSubscriptions": uris}})
+    registry.resource_updated("x:7")
+    simulation.settle()
+    assert (len(stream.messages), stream.ended, len(simulation.server.topics)) == (2, False, 100)
+    stream.disconnect()
+    assert (len(simulation.server.topics), len(simulation.server._streams)) == (0, 0)
+
+
 @pytest.mark.parametrize("version", HANDSHAKE)
 def test_a_standalone_stream_that_is_not_read_is_let_go(version: str) -> None:
     registry, _, simulation = serve(Config(max_unsent=1000))
