@@ -251,10 +251,13 @@ def _text_reader(name: str, typed: Typed) -> Callable[[Arguments], Any]:
 def _scalar(value: JSON) -> JSON:
     """The number or boolean that a text spells, or `value` itself."""
     try:
-        found = msgspec.json.decode(value.strip().lower())
+        return _decode_scalar(value.strip().lower())
     except (AttributeError, msgspec.DecodeError):
         return value
-    return found if isinstance(found, int | float) else value
+
+
+#: With its type, so that a text full of brackets is refused at the first one instead of being followed into its depth.
+_decode_scalar = msgspec.json.Decoder(bool | int | float).decode
 
 
 def _model_of_text(model: Any, arguments: Arguments) -> Any:

@@ -922,6 +922,13 @@ class TestTextArguments:
             *({"name": name, "required": False} for name in ("ratio", "loud", "colour", "level", "limit")),
         ]
 
+    @pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 100_000, "9" * 5000, "1e999", "\0", ""])
+    def test_text_that_spells_no_number(self, text: str) -> None:
+        def prompt(count: int) -> str: ...
+
+        bound = bind(prompt, lax_strings=True)
+        assert faults(bound, {"count": text}) == [("$.count", "must be an integer, not a string")]
+
     def test_a_model_of_texts(self) -> None:
         @attrs.define
         class Ask:
