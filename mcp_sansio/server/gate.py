@@ -10,7 +10,7 @@ from collections.abc import Collection
 from ipaddress import ip_address
 
 from mcp_sansio.outcome import Failure, FailureKind
-from mcp_sansio.wire.headers import Headers, accepts, media_type, parse_host, parse_origin
+from mcp_sansio.wire.headers import Headers, accepts, is_printable, media_type, parse_host, parse_origin
 
 JSON_TYPE, STREAM_TYPE = "application/json", "text/event-stream"
 ANY = "*"
@@ -93,9 +93,9 @@ def _is_loopback(name: str) -> bool:
 
 
 def cors_headers(headers: Headers) -> tuple[tuple[str, str], ...]:
-    """What lets the script of an accepted origin read the response; nothing where no origin is stated."""
+    """What lets the script of an accepted origin read the response; nothing where none, or nonsense, is stated."""
     origin = headers.get("origin")
-    if origin is None:
+    if origin is None or not is_printable(origin):
         return ()
     return (
         ("Access-Control-Allow-Origin", origin),
@@ -109,7 +109,7 @@ def preflight_headers(headers: Headers, methods: str) -> tuple[tuple[str, str], 
     wanted = headers.get("access-control-request-headers", "")
     return (
         ("Access-Control-Allow-Methods", methods),
-        ("Access-Control-Allow-Headers", wanted or "Content-Type"),
+        ("Access-Control-Allow-Headers", wanted if wanted and is_printable(wanted) else "Content-Type"),
         ("Access-Control-Max-Age", _PREFLIGHT_SECONDS),
     )
 

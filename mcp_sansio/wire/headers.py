@@ -111,6 +111,11 @@ def decode_value(text: str) -> str | None:
         return None
 
 
+def is_printable(value: str) -> bool:
+    """Whether a header's value is printable ASCII, so that it may be sent back as it came."""
+    return _PRINTABLE.fullmatch(value) is not None
+
+
 # Media types ----------------------------------------------------------------------------------------------------------
 
 _TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"

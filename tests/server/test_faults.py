@@ -496,6 +496,20 @@ def test_cors(version: str) -> None:
     assert evil.status == 403
 
 
+@pytest.mark.parametrize("nonsense", ["x\r\nSet-Cookie: a=b", "x\udcff", "\x00", "é"])
+def test_what_is_not_printable_is_not_sent_back_in_a_header(nonsense: str) -> None:
+    simulation = Simulation(registry(), config=Config(allowed_origins="*"))
+    asked = {"Origin": nonsense, "Access-Control-Request-Headers": nonsense}
+    assert simulation.http(method="OPTIONS", headers=asked).head == Head(
+        204,
+        (
+            ("Access-Control-Allow-Methods", "GET, POST, OPTIONS"),
+            ("Access-Control-Allow-Headers", "Content-Type"),
+            ("Access-Control-Max-Age", "7200"),
+        ),
+    )
+
+
 @pytest.mark.parametrize("version", ENVELOPE)
 def test_a_response_that_is_refused_is_not_quoted(version: str) -> None:
     speaker = Http(version, registry())
