@@ -79,8 +79,7 @@ class StreamableTransaction(HttpTransaction):
         elif session_id is not None:
             self._load(session_id, lambda: self._process_in_session(preamble, forms))
         elif self.config.require_session:
-            text = f"the header {SESSION_HEADER} is missing; initialize first"
-            raise Rejected(Failure(FailureKind.SESSION_MISSING, text))
+            raise _session_missing()
         else:
             self._process(preamble, forms)
 
@@ -298,9 +297,11 @@ class StreamableTransaction(HttpTransaction):
     def _get(self, body: bytes) -> None:
         adapter = self._stated_adapter()
         session_id = self.headers.get(_SESSION)
-        if session_id is None or not self._has_sessions(adapter):
+        if not self._has_sessions(adapter) or (session_id is None and not self.config.require_session):
             self.refuse_method()
             return
+        if session_id is None:
+            raise _session_missing()
         if not gate.accepted_forms(self.headers)[1]:
             raise Rejected(Failure(FailureKind.NOT_ACCEPTABLE, "the Accept header does not admit text/event-stream"))
         self._load(session_id, lambda: self._open_stream(adapter))
@@ -399,3 +400,8 @@ class StreamableTransaction(HttpTransaction):
         if self._adapter.disconnect_cancels:
             for running in tuple(self._running):
                 running.cancel()
+
+
+def _session_missing() -> Rejected:
+    text = f"the header {SESSION_HEADER} is missing; initialize first"
+    return Rejected(Failure(FailureKind.SESSION_MISSING, text))
