@@ -6,6 +6,7 @@ import asyncio
 import contextvars
 import secrets
 import signal
+import sys
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -111,13 +112,12 @@ def _refuse_a_running_loop() -> None:
 async def _run(registry: Registry, source: int, sink: int, threads: DaemonThreads, options: dict[str, Any]) -> None:
     server = _server(registry, threads, options)
     channel = Channel(server, source, sink)
-    loop = asyncio.get_running_loop()
 
     def stop() -> None:
         server.shutdown()
         channel.stop()
 
-    with _on_signals(lambda: loop.call_soon_threadsafe(stop)):
+    with _on_signals(stop):
         await channel.serve()
 
 
@@ -138,20 +138,27 @@ def _descriptor(stream: int | HasDescriptor) -> int:
 @contextmanager
 def _on_signals(stop: Callable[[], object]) -> Iterator[None]:
     """Call `stop` on the first SIGINT or SIGTERM; a second one ends the process. Handlers of the program's are left."""
+    loop = asyncio.get_running_loop()
     before: dict[signal.Signals, Any] = {}
 
     def handle(number: int, frame: object) -> None:
         signal.signal(number, signal.SIG_DFL)
-        stop()
+        loop.call_soon_threadsafe(stop)
 
     if threading.current_thread() is threading.main_thread():
         for number in (signal.SIGINT, signal.SIGTERM):
             if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
-                before[number] = signal.signal(number, handle)
+                before[number] = signal.getsignal(number)
+                if sys.platform != "win32":
+                    # For its wake-up: a signal that comes just before the loop waits would be noticed only after that.
+                    loop.add_signal_handler(number, lambda: None)
+                signal.signal(number, handle)
     try:
         yield
     finally:
         for number, handler in before.items():
+            if sys.platform != "win32":
+                loop.remove_signal_handler(number)
             signal.signal(number, handler)
 
 

@@ -194,11 +194,17 @@ class TestTheEnd:
         assert server.errors().endswith("EOFError: EOF when reading a line\n")
 
 
+#: What Python starts with.
+DEFAULTS = {signal.SIGINT: "default_int_handler", signal.SIGTERM: "SIG_DFL"}
+
+
 class TestSignals:
     @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
     @pytest.mark.parametrize("tool", [None, "wait", "sleep"])
     def test_end_it_quietly(self, start: Start, number: int, tool: str | None) -> None:
-        server = start().shake_hands()
+        # A shell starts what it runs in the background with SIGINT ignored, and that may be these tests.
+        code = f"import signal, runpy; signal.signal({number:d}, signal.{DEFAULTS[number]}); "
+        server = start("-c", code + f"runpy.run_path({PROGRAM!r}, run_name='__main__')").shake_hands()
         if tool is None:
             server.request("tools/list")
         else:
