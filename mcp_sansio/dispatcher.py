@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Protocol, assert_never
+from typing import Any, Protocol
 
 import attrs
 
@@ -118,33 +118,26 @@ class Dispatcher:
 
     def immediate(self, call: Call) -> Outcome | None:
         """The outcome of a call that the registry alone can answer, or ``None`` for one that has to be run."""
-        match call.operation:
-            case Operation.DESCRIBE:
-                return Value(Described(self._supported))
-            case Operation.PING | Operation.HANDSHAKE_COMPLETE | Operation.CANCEL:
-                return Value(Empty())
-            case Operation.LIST_TOOLS:
-                return self._page(call, self.registry.tools)
-            case Operation.LIST_RESOURCES:
-                return self._page(call, self.registry.resources)
-            case Operation.LIST_RESOURCE_TEMPLATES:
-                return self._page(call, self.registry.templates)
-            case Operation.LIST_PROMPTS:
-                return self._page(call, self.registry.prompts)
-            case Operation.LISTEN:
-                return self._listening(call)
-            case (
-                Operation.CALL_TOOL
-                | Operation.READ_RESOURCE
-                | Operation.GET_PROMPT
-                | Operation.COMPLETE
-                | Operation.SUBSCRIBE
-                | Operation.UNSUBSCRIBE
-                | Operation.SET_LOG_LEVEL
-            ):
-                return None
-            case _:
-                assert_never(call.operation)
+        answer = _IMMEDIATE.get(call.operation)
+        return None if answer is None else answer(self, call)
+
+    def _describe(self, call: Call) -> Outcome:
+        return Value(Described(self._supported))
+
+    def _nothing(self, call: Call) -> Outcome:
+        return Value(Empty())
+
+    def _list_tools(self, call: Call) -> Outcome:
+        return self._page(call, self.registry.tools)
+
+    def _list_resources(self, call: Call) -> Outcome:
+        return self._page(call, self.registry.resources)
+
+    def _list_templates(self, call: Call) -> Outcome:
+        return self._page(call, self.registry.templates)
+
+    def _list_prompts(self, call: Call) -> Outcome:
+        return self._page(call, self.registry.prompts)
 
     def _page(self, call: Call, table: Mapping[str, Spec]) -> Outcome:
         cursor = call.params.get("cursor")
@@ -156,7 +149,7 @@ class Dispatcher:
         page = tuple(offered[:size])
         return Value(ListPage(page, str(page[-1].serial) if len(offered) > size else None))
 
-    def _listening(self, call: Call) -> Outcome:
+    def _listen(self, call: Call) -> Outcome:
         wanted = call.params["notifications"]
         kinds = frozenset(kind for member, kind in LISTEN_FILTER.items() if wanted.get(member) is True)
         return Value(Listening(kinds, tuple(dict.fromkeys(wanted.get(LISTEN_URIS) or ()))))
@@ -183,7 +176,7 @@ class Dispatcher:
             return Failure(FailureKind.INTERNAL, HANDLER_FAULT)
 
     async def _run(self, call: Call, exchange: Exchange, peer: Peer, principal: str | None) -> Outcome:
-        if self.asks_in_arguments(call):
+        if exchange.ask_in_arguments:
             take_answers(call)
         token = call.request_state
         if token is not None:
@@ -202,7 +195,7 @@ class Dispatcher:
         async with Scope(self.registry.providers, exchange) as scope:
             for _ in range(self._max_rounds):
                 try:
-                    return await self._route(call, scope, peer)
+                    return await _RUN[call.operation](self, call, scope, peer)
                 except NeedInput as needed:
                     _check_need(needed)
                     if not exchange.pushes(needed.requests):
@@ -228,27 +221,7 @@ class Dispatcher:
         token = None if left is None else await self._states.seal(call, principal, left)
         return NeedsInput(dict(needed.requests), token, in_arguments=exchange.in_arguments(needed.requests))
 
-    async def _route(self, call: Call, scope: Scope, peer: Peer) -> Outcome:
-        match call.operation:
-            case Operation.CALL_TOOL:
-                return await self._call_tool(call, scope)
-            case Operation.READ_RESOURCE:
-                return await self._read_resource(call, scope)
-            case Operation.GET_PROMPT:
-                return await self._get_prompt(call, scope)
-            case Operation.COMPLETE:
-                return await self._complete(call, scope)
-            case Operation.SUBSCRIBE:
-                return await self._subscribe(call, peer)
-            case Operation.UNSUBSCRIBE:
-                await peer.unsubscribe(call.params["uri"])
-            case Operation.SET_LOG_LEVEL:
-                await peer.set_log_level(call.params["level"])
-            case _:
-                raise AssertionError(f"{call.operation} is answered without being run")
-        return Value(Empty())
-
-    async def _call_tool(self, call: Call, scope: Scope) -> Outcome:
+    async def _call_tool(self, call: Call, scope: Scope, peer: Peer) -> Outcome:
         spec = self.registry.tools.get(call.target or "")
         if spec is None or not call.adapter.offers(spec):
             return Failure(FailureKind.UNKNOWN_TARGET, f"there is no tool named {call.target!r}")
@@ -266,7 +239,7 @@ class Dispatcher:
             logger.exception("tool %r failed", spec.name)
             return Value(_tool_error(TOOL_FAULT))
 
-    async def _read_resource(self, call: Call, scope: Scope) -> Outcome:
+    async def _read_resource(self, call: Call, scope: Scope, peer: Peer) -> Outcome:
         uri = call.params["uri"]
         found = self.registry.match_resource(uri)
         if found is None or not call.adapter.offers(found[0]):
@@ -279,7 +252,7 @@ class Dispatcher:
         except (ToolError, Unfit) as error:
             return _handler_failure(spec, error)
 
-    async def _get_prompt(self, call: Call, scope: Scope) -> Outcome:
+    async def _get_prompt(self, call: Call, scope: Scope, peer: Peer) -> Outcome:
         spec = self.registry.prompts.get(call.target or "")
         if spec is None or not call.adapter.offers(spec):
             return Failure(FailureKind.UNKNOWN_TARGET, f"there is no prompt named {call.target!r}")
@@ -290,7 +263,7 @@ class Dispatcher:
         except (ToolError, Unfit) as error:
             return _handler_failure(spec, error)
 
-    async def _complete(self, call: Call, scope: Scope) -> Outcome:
+    async def _complete(self, call: Call, scope: Scope, peer: Peer) -> Outcome:
         request = _completion_request(call.params)
         if not self._knows(request):
             return Failure(
@@ -307,7 +280,15 @@ class Dispatcher:
         uri = request.resource or ""
         return uri in self.registry.templates or self.registry.match_resource(uri) is not None
 
-    async def _subscribe(self, call: Call, peer: Peer) -> Outcome:
+    async def _set_log_level(self, call: Call, scope: Scope, peer: Peer) -> Outcome:
+        await peer.set_log_level(call.params["level"])
+        return Value(Empty())
+
+    async def _unsubscribe(self, call: Call, scope: Scope, peer: Peer) -> Outcome:
+        await peer.unsubscribe(call.params["uri"])
+        return Value(Empty())
+
+    async def _subscribe(self, call: Call, scope: Scope, peer: Peer) -> Outcome:
         uri = call.params["uri"]
         found = self.registry.match_resource(uri)
         if found is None or not call.adapter.offers(found[0]):
@@ -336,6 +317,32 @@ class Dispatcher:
             return await self._runtime.run_sync(functools.partial(fn, **arguments))
         made = fn(**arguments)
         return await made if isinstance(made, Awaitable) else made
+
+
+# The route of every operation; a test holds the two tables to covering each of them once. They are tables and not a
+# `match`, which compares with one member after the other.
+
+_IMMEDIATE: Mapping[Operation, Callable[[Dispatcher, Call], Outcome]] = {
+    Operation.DESCRIBE: Dispatcher._describe,
+    Operation.PING: Dispatcher._nothing,
+    Operation.HANDSHAKE_COMPLETE: Dispatcher._nothing,
+    Operation.CANCEL: Dispatcher._nothing,
+    Operation.LIST_TOOLS: Dispatcher._list_tools,
+    Operation.LIST_RESOURCES: Dispatcher._list_resources,
+    Operation.LIST_RESOURCE_TEMPLATES: Dispatcher._list_templates,
+    Operation.LIST_PROMPTS: Dispatcher._list_prompts,
+    Operation.LISTEN: Dispatcher._listen,
+}
+
+_RUN: Mapping[Operation, Callable[[Dispatcher, Call, Scope, Peer], Awaitable[Outcome]]] = {
+    Operation.CALL_TOOL: Dispatcher._call_tool,
+    Operation.READ_RESOURCE: Dispatcher._read_resource,
+    Operation.GET_PROMPT: Dispatcher._get_prompt,
+    Operation.COMPLETE: Dispatcher._complete,
+    Operation.SUBSCRIBE: Dispatcher._subscribe,
+    Operation.UNSUBSCRIBE: Dispatcher._unsubscribe,
+    Operation.SET_LOG_LEVEL: Dispatcher._set_log_level,
+}
 
 
 def _check_need(needed: NeedInput) -> None:

@@ -6,7 +6,7 @@ half of the same call.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from .asking import CAPABILITY_OF, ELICIT, SAMPLE, Answer, AnswerAction, answer_of, elicit_accept, fault_of_answer
@@ -59,17 +59,25 @@ class Exchange:
         call: Call,
         side: Side,
         *,
-        sessions: SessionAccess,
+        sessions: Callable[[], SessionAccess],
         session: Session | None = None,
         request: Any = None,
         ask_in_arguments: bool = False,
     ) -> None:
         self.session = session
-        self.sessions = sessions
         self.request = request
         self._call = call
         self._side = side
-        self._ask_in_arguments = ask_in_arguments
+        self._open_sessions = sessions
+        self._sessions: SessionAccess | None = None
+        self.ask_in_arguments = ask_in_arguments
+
+    @property
+    def sessions(self) -> SessionAccess:
+        """Sessions by handle, on any revision."""
+        if self._sessions is None:
+            self._sessions = self._open_sessions()
+        return self._sessions
 
     @property
     def client_info(self) -> ClientInfo:
@@ -152,7 +160,7 @@ class Exchange:
         return bool(self._call.adapter.can_push_ask) and not self._in_arguments(request)
 
     def _in_arguments(self, request: InputRequest) -> bool:
-        if not self._ask_in_arguments:
+        if not self.ask_in_arguments:
             return False
         adapter = self._call.adapter
         possible = adapter.can_carry(request) and not _required_capability(request, self._call.client.capabilities)

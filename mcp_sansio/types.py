@@ -26,6 +26,22 @@ LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert"
 LogLevel = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
 
 
+class _Unset:
+    """The type of :data:`UNSET`."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "UNSET"
+
+    def __bool__(self) -> bool:
+        return False
+
+
+UNSET: Any = _Unset()
+"""No value at all, where ``None`` is one."""
+
+
 @attrs.frozen(kw_only=True)
 class Icon:
     """A picture for user interfaces. `src` is an ``https:`` or ``data:`` URI."""
@@ -170,7 +186,7 @@ class CallToolResult:
     """What a tool gives. `structured_content` is :data:`UNSET` where there is none, since null is a JSON value too."""
 
     content: Sequence[ContentBlock] = ()
-    structured_content: JSON = attrs.field(factory=lambda: UNSET, kw_only=True)
+    structured_content: JSON = attrs.field(default=UNSET, kw_only=True)
     is_error: bool = attrs.field(default=False, kw_only=True)
     meta: Mapping[str, JSON] | None = attrs.field(default=None, kw_only=True)
 
@@ -199,22 +215,6 @@ class Completion:
     values: Sequence[str]
     total: int | None = None
     has_more: bool | None = None
-
-
-class _Unset:
-    """The type of :data:`UNSET`."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return "UNSET"
-
-    def __bool__(self) -> bool:
-        return False
-
-
-UNSET: Any = _Unset()
-"""No value at all, where ``None`` is one."""
 
 
 _CAMEL_EXCEPTIONS = {"meta": "_meta"}

@@ -18,6 +18,7 @@ from mcp_sansio import (
     Exchange,
     ImageContent,
     NeedInput,
+    Operation,
     PromptMessage,
     Registry,
     ResourceNotFound,
@@ -26,6 +27,7 @@ from mcp_sansio import (
     TextContent,
     TextResourceContents,
     ToolError,
+    dispatcher,
     elicit,
 )
 from mcp_sansio.events import CallReceived
@@ -390,3 +392,8 @@ def test_what_interrupts_a_call_goes_on_and_the_call_is_answered() -> None:
     channel.simulation.settle()
     error = {"code": -32603, "message": "the call was interrupted"}
     assert channel.end.messages[-1] == {"jsonrpc": "2.0", "id": 1, "error": error}
+
+
+def test_every_operation_has_one_route() -> None:
+    assert set(dispatcher._IMMEDIATE) | set(dispatcher._RUN) == set(Operation)
+    assert set(dispatcher._IMMEDIATE) & set(dispatcher._RUN) == set()

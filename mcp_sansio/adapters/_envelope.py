@@ -77,9 +77,8 @@ class EnvelopeAdapter(Adapter):
 
     def build_call(self, operation: Operation, envelope: Envelope, client: ClientInfo, log_level: str | None) -> Call:
         """The call, with what the message says of its client."""
-        # A notification is not refused for its `_meta`; what is not sound in it counts as not there.
-        stated = envelope.params.get("_meta")
-        meta = stated if isinstance(stated, dict) and _fault_of_meta(stated) is None else {}
+        # Only a request's `_meta` was checked, and only a request's is of use.
+        meta = envelope.params["_meta"] if envelope.id is not None else {}
         call = super().build_call(operation, envelope, self.client_info_for(meta), meta.get(LOG_LEVEL))
         if operation in _NAMED:
             call.answers = envelope.params.get("inputResponses") or {}

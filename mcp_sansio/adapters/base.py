@@ -367,7 +367,12 @@ class Adapter:
 
     def server_info(self, registry: Registry) -> dict[str, JSON]:
         """Who the server is, as this revision can say it."""
-        return pick(to_wire(registry.info), self.shape.implementation)
+
+        def render() -> dict[str, JSON]:
+            return pick(to_wire(registry.info), self.shape.implementation)
+
+        info: dict[str, JSON] = registry.rendered((self.version, "server_info"), render)
+        return info
 
     def capabilities(self, registry: Registry) -> dict[str, JSON]:
         """What the server can do, as this revision spells it.

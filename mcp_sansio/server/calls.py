@@ -96,7 +96,7 @@ class RunningCall:
         exchange = Exchange(
             self.call,
             self,
-            sessions=server.session_access(self._principal),
+            sessions=lambda: server.session_access(self._principal),
             session=self._session,
             request=self._request,
             ask_in_arguments=server.dispatcher.asks_in_arguments(self.call),

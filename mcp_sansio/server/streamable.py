@@ -7,7 +7,7 @@ what a GET reads in `session_stream`.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from mcp_sansio.adapters.base import Adapter
 from mcp_sansio.adapters.preamble import PIN, VERSION_HEADER, Preamble
@@ -37,21 +37,20 @@ class StreamableTransaction(HttpTransaction):
 
     methods: ClassVar[dict[str, str]] = {"GET": "_get", "POST": "_post", "DELETE": "_delete"}
 
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self._adapter: Adapter = self.server.adapters.fallback
-        self._preamble: Preamble | None = None
-        self._session: HttpSession | None = None
-        self._live: LiveSession | None = None
-        self._post_reply: PostReply | None = None
-        self._listen: ListenStream | None = None
-        self._stream: SessionStream | None = None
-        self._touched = 0.0
+    # None of these is there before the request is; a class has them so that making one costs nothing.
+    _adapter: Adapter | None = None
+    _preamble: Preamble | None = None
+    _session: HttpSession | None = None
+    _live: LiveSession | None = None
+    _post_reply: PostReply | None = None
+    _listen: ListenStream | None = None
+    _stream: SessionStream | None = None
+    _touched: float = 0.0
 
     @property
     def rendering(self) -> Adapter:
         """See `HttpTransaction.rendering`: the revision of the message, once it is known."""
-        return self._adapter
+        return self._adapter or self.server.adapters.fallback
 
     def message_id(self) -> RequestId | None:
         """See `HttpTransaction.message_id`."""
@@ -89,7 +88,7 @@ class StreamableTransaction(HttpTransaction):
         self._process(preamble, forms)
 
     def _process(self, preamble: Preamble, forms: tuple[bool, bool]) -> None:
-        adapter, session, body = self._adapter, self._session, preamble.body
+        adapter, session, body = self.rendering, self._session, preamble.body
         is_batch = isinstance(body, list)
         if is_batch and len(body) > self.config.max_batch:
             raise Rejected(Failure(FailureKind.TOO_LARGE, f"a batch may hold {self.config.max_batch} messages at most"))
@@ -117,7 +116,7 @@ class StreamableTransaction(HttpTransaction):
         if isinstance(item, DecodeFailure):
             self.emit(PeerFaulted(item.failure))
             if item.replies:
-                reply.add(self._adapter.encode_failure(item.id, item.failure), item.failure)
+                reply.add(self.rendering.encode_failure(item.id, item.failure), item.failure)
         elif isinstance(item, Reply):
             self._answer(item)
         elif item.id is None:
@@ -325,13 +324,14 @@ class StreamableTransaction(HttpTransaction):
     def _open_stream(self, stated: Adapter | None) -> None:
         assert self._session is not None
         assert self._live is not None
-        self._adapter = stated or self.server.adapters.by_version.get(self._session.version) or self._adapter
+        adapter = stated or self.server.adapters.by_version.get(self._session.version) or self.rendering
+        self._adapter = adapter
         stream = self._stream = SessionStream(self, self._live)
         last = self.headers.get("last-event-id")
         if last is not None:
             stream.resume(last)
         else:
-            stream.open(self._adapter, self._session.record["subscriptions"])
+            stream.open(adapter, self._session.record["subscriptions"])
 
     # DELETE: the end of the session
 
@@ -397,7 +397,7 @@ class StreamableTransaction(HttpTransaction):
             self._post_reply.on_disconnect()
         if self._stream is not None:
             self._stream.over()
-        if self._adapter.disconnect_cancels:
+        if self.rendering.disconnect_cancels:
             for running in tuple(self._running):
                 running.cancel()
 
