@@ -60,10 +60,11 @@ class EventLog:
             self.reader(event)
 
     def finish(self) -> None:
-        """Nothing more will be written. Its reader, if there is one, is told."""
+        """Nothing more will be written. Its reader, if there is one, is told, and no longer held."""
         self.finished = True
-        if self.on_finish is not None:
-            self.on_finish()
+        on_finish, self.reader, self.on_finish = self.on_finish, None, None
+        if on_finish is not None:
+            on_finish()
 
     def reaches_back_to(self, number: int) -> bool:
         """Whether every event after the one with that number is still kept: a stream with a gap is not resumed."""
