@@ -32,8 +32,8 @@ READ_HINT = {"ttlMs": 0, "cacheScope": "private"}
 
 TOOL_NAMES = [
     *("add", "echo", "forecast", "numbers", "gallery", "whole", "fail", "nearest"),
-    *("report", "release", "log", "wait", "was_cancelled", "patient"),
-    *("confirm", "agree", "sign_in", "introduce", "summarise", "folders", "survey", "book"),
+    *("report", "release", "log", "wait", "was_cancelled", "patient", "slow"),
+    *("order", "confirm", "agree", "sign_in", "introduce", "summarise", "folders", "survey", "book"),
     *("count", "who", "change", "offer", "is_listening"),
 ]
 
@@ -177,6 +177,20 @@ NAME_FORM = {
     "type": "object",
     "properties": {"name": {"type": "string", "title": "Name", "minLength": 1}, "times": {"type": "integer"}},
     "required": ["name"],
+}
+
+ORDER_FORM = {
+    "type": "object",
+    "properties": {
+        "email": {"type": "string", "format": "email", "title": "E-mail", "description": "For the receipt"},
+        "loaves": {"type": "integer", "minimum": 1, "maximum": 9, "default": 1},
+        "weight": {"type": "number"},
+        "sliced": {"type": "boolean", "default": False},
+        "size": {"type": "string", "enum": ["small", "large"]},
+        "flour": {"type": "string", "oneOf": [{"const": "r", "title": "Rye"}, {"const": "w", "title": "Wheat"}]},
+        "seeds": {"type": "array", "items": {"type": "string", "enum": ["poppy", "sesame"]}, "minItems": 1},
+    },
+    "required": ["email", "size", "seeds"],
 }
 
 

@@ -57,7 +57,7 @@ registry = Registry(
     website_url="https://interop.example/",
     icons=[Icon(src="https://interop.example/icon.png", mime_type="image/png", sizes=["48x48"])],
     instructions="Call what you like.",
-    page_size=9,
+    page_size=10,
 )
 
 PIXEL = b"\x89PNG"
@@ -220,7 +220,39 @@ async def patient(ex: Exchange) -> str:
     return "resumed"
 
 
+streamed: dict[int, asyncio.Event] = defaultdict(asyncio.Event)
+
+
+@registry.tool
+async def slow(ex: Exchange) -> str:
+    """Be done only once the server, after some silence, has made a stream of its reply over HTTP."""
+    if session_of(ex) is not None or "MCP-Protocol-Version" in headers_of(ex):
+        await streamed[id(ex.request)].wait()
+    return "slow"
+
+
 # Asking
+
+ORDER_FORM = {
+    "type": "object",
+    "properties": {
+        "email": {"type": "string", "format": "email", "title": "E-mail", "description": "For the receipt"},
+        "loaves": {"type": "integer", "minimum": 1, "maximum": 9, "default": 1},
+        "weight": {"type": "number"},
+        "sliced": {"type": "boolean", "default": False},
+        "size": {"type": "string", "enum": ["small", "large"]},
+        "flour": {"type": "string", "oneOf": [{"const": "r", "title": "Rye"}, {"const": "w", "title": "Wheat"}]},
+        "seeds": {"type": "array", "items": {"type": "string", "enum": ["poppy", "sesame"]}, "minItems": 1},
+    },
+    "required": ["email", "size", "seeds"],
+}
+
+
+@registry.tool
+async def order(ex: Exchange) -> str:
+    """Ask for a form with a field of every kind."""
+    answer = await ex.ask("order", elicit("What shall it be?", ORDER_FORM))
+    return ", ".join(f"{name}={value!r}" for name, value in sorted(answer.items()))
 
 
 @registry.tool
@@ -436,8 +468,13 @@ async def is_listening(ex: Exchange) -> str:
 
 def session_of(ex: Exchange) -> str | None:
     """The HTTP session of a call, if it came over HTTP in a session."""
+    return headers_of(ex).get("Mcp-Session-Id")
+
+
+def headers_of(ex: Exchange) -> Mapping[str, str]:
+    """The headers of the request that brought a call, if it came over HTTP."""
     headers: Mapping[str, str] = getattr(ex.request, "headers", {})
-    return headers.get("Mcp-Session-Id")
+    return headers
 
 
 def serve_http(adapters: AdapterSet) -> None:
@@ -446,14 +483,17 @@ def serve_http(adapters: AdapterSet) -> None:
 
     from mcp_sansio_aiohttp import Endpoint, SseEndpoint
 
-    async def opened(request: web.Request, _: web.StreamResponse) -> None:
-        if request.method == "GET":
+    async def opened(request: web.Request, response: web.StreamResponse) -> None:
+        if request.method == "POST" and response.content_type == "text/event-stream":
+            streamed[id(request)].set()
+        elif request.method == "GET":
             event = resumed if "Last-Event-ID" in request.headers else listening
             event[request.headers.get("Mcp-Session-Id")].set()
 
     async def main() -> None:
         app = web.Application()
-        endpoint = Endpoint(registry, adapters=adapters, config=Config(retry=10, deletable_sessions=True))
+        config = Config(retry=10, keep_alive=0.2, deletable_sessions=True)
+        endpoint = Endpoint(registry, adapters=adapters, config=config)
         endpoint.setup(app, "/mcp")
         if adapters.with_handshake():
             SseEndpoint(endpoint).setup(app, "/sse", "/messages")

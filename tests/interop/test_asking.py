@@ -9,7 +9,7 @@ import pytest
 
 from .answers import Answers, accept, form
 from .conftest import Connect, need_some_client
-from .expected import READ_HINT, result, text
+from .expected import ORDER_FORM, READ_HINT, result, text
 from .peers import Declined, NotSent, Refused
 
 need_some_client()
@@ -26,6 +26,18 @@ async def test_a_form(meet: Connect) -> None:
         assert await peer.call("confirm", {"what": "milk"}) == text(peer, "decline: {}")
         assert await peer.call("confirm", {"what": "sugar"}) == text(peer, "cancel: {}")
         assert answers.asked == [form(f"Who wants {what}?") for what in ("tea", "milk", "sugar")]
+
+
+async def test_a_form_with_a_field_of_every_kind(meet: Connect) -> None:
+    filled = {"email": "ada@host.example", "loaves": 2, "weight": 1.5, "sliced": True, "size": "large", "flour": "r"}
+    answers = Answers(accept(**filled, seeds=["poppy", "sesame"]))
+    async with meet(ask=answers) as peer:
+        said = (
+            "email='ada@host.example', flour='r', loaves=2, seeds=['poppy', 'sesame'], size='large', sliced=True, "
+            "weight=1.5"
+        )
+        assert await peer.call("order") == text(peer, said)
+        assert answers.asked == [form("What shall it be?", ORDER_FORM)]
 
 
 async def test_an_address(meet: Connect) -> None:

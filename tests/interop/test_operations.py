@@ -44,7 +44,7 @@ async def test_pages(meet: Connect) -> None:
         while "nextCursor" in pages[-1]:
             pages.append(await peer.page("tools", pages[-1]["nextCursor"]))
         named = [[tool["name"] for tool in page.pop("tools")] for page in pages]
-        assert named == [expected.TOOL_NAMES[at : at + 9] for at in (0, 9, 18)]
+        assert named == [expected.TOOL_NAMES[at : at + 10] for at in (0, 10, 20)]
         cursors = [page.pop("nextCursor", None) for page in pages]
         assert [isinstance(cursor, str) for cursor in cursors] == [True, True, False]
         assert pages == [result(peer, {}, LIST_HINT)] * 3
@@ -187,6 +187,11 @@ async def test_log_messages(meet: Connect) -> None:
             logged = await peer.heard.take("notifications/message")
         params = {"level": "warning", "logger": "log", "data": {"steps": 1}}
         assert logged == {"method": "notifications/message", "params": params}
+
+
+async def test_a_reply_that_takes_long(meet: Connect) -> None:
+    async with meet() as peer:
+        assert await peer.call("slow") == text(peer, "slow")
 
 
 async def test_a_call_that_is_given_up(meet: Connect, target: Target) -> None:
