@@ -141,13 +141,20 @@ class Dispatcher:
 
     def _page(self, call: Call, table: Mapping[str, Spec]) -> Outcome:
         cursor = call.params.get("cursor")
-        after = 0 if cursor is None else _serial_of(cursor)
+        if cursor is None:
+            key = (call.adapter.version, call.operation, "first page")
+            first: ListPage = self.registry.rendered(key, lambda: self._page_after(0, call, table))
+            return Value(first)
+        after = _serial_of(cursor)
         if after is None:
             return Failure(FailureKind.INVALID_PARAMS, "cursor was not given out by this server")
-        offered = [spec for spec in table.values() if spec.serial > after and call.adapter.offers(spec)]
+        return Value(self._page_after(after, call, table))
+
+    def _page_after(self, serial: int, call: Call, table: Mapping[str, Spec]) -> ListPage:
+        offered = [spec for spec in table.values() if spec.serial > serial and call.adapter.offers(spec)]
         size = self.registry.page_size
         page = tuple(offered[:size])
-        return Value(ListPage(page, str(page[-1].serial) if len(offered) > size else None))
+        return ListPage(page, str(page[-1].serial) if len(offered) > size else None)
 
     def _listen(self, call: Call) -> Outcome:
         wanted = call.params["notifications"]

@@ -472,5 +472,5 @@ def test_made_up_cursors_leave_nothing_behind(version: str, method: str, member:
     for cursor in [*range(5), *range(10**10, 10**10 + 100)]:
         channel.request(method, {"cursor": str(cursor)})
     # A page from each entry on, and the empty one.
-    pages = [key for key in registry._rendered if "server_info" not in key]
+    pages = [key for key in registry._rendered if isinstance(key[-1], int)]
     assert len(pages) == 6
