@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any, ClassVar
 
 from mcp_sansio.asking import ELICIT
@@ -31,6 +33,9 @@ METHOD_HEADER, NAME_HEADER, PARAM_HEADER = "mcp-method", "mcp-name", "mcp-param-
 #: The operations whose target is mirrored in a header (basic/transports/streamable-http, "Standard Request Headers").
 _NAMED = frozenset({Operation.CALL_TOOL, Operation.READ_RESOURCE, Operation.GET_PROMPT})
 _SPLICE = "\x00"
+_NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+#: What a mirrored integer may be at most: more is not exact everywhere on the way ("Schema Extension").
+_MAX_INTEGER = 2**53 - 1
 
 
 class EnvelopeAdapter(Adapter):
@@ -209,6 +214,9 @@ def _check_params(headers: Headers, spec: ToolSpec, arguments: JSON) -> None:
         value = decode_value(_header(headers, name))
         if value is None:
             raise _mismatch(f"the header {_spelled(name)} is malformed")
+        if isinstance(wanted, int | float) and abs(wanted) > _MAX_INTEGER:
+            bounds = f"-{_MAX_INTEGER} and {_MAX_INTEGER}"
+            raise _mismatch(f"the argument that the header {_spelled(name)} mirrors must lie within {bounds}")
         if not _mirrors(value, wanted):
             raise _mismatch(f"the header {_spelled(name)} does not match the argument it mirrors")
 
@@ -227,11 +235,9 @@ def _mirrors(text: str, value: JSON) -> bool:
         return text == value
     if not isinstance(value, int | float):
         return False
-    # "Servers SHOULD compare the header value and the body value numerically" ("Server Validation").
-    try:
-        return text == str(value) or (len(text) < 64 and float(text) == value)
-    except ValueError:
-        return False
+    # "Servers SHOULD compare the header value and the body value numerically" ("Server Validation"): exactly so, since
+    # a float would round what stands on the one side and not on the other.
+    return len(text) < 64 and _NUMBER.fullmatch(text) is not None and Decimal(text) == value
 
 
 def _spelled(name: str) -> str:

@@ -72,7 +72,7 @@ def result(version: str, id: JSON, body: JSON) -> JSON:
     """The response of the shop with that result, as `version` has it."""
     if version in ENVELOPE:
         meta = {"io.modelcontextprotocol/serverInfo": {"name": "shop", "version": "1.0"}, **body.get("_meta", {})}
-        body = {"resultType": "complete", **body, "_meta": meta}
+        body = {**body, "resultType": "complete", "_meta": meta}
     return {"jsonrpc": "2.0", "id": id, "result": body}
 
 
