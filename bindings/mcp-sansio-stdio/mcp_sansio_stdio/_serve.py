@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import secrets
+import os
 import signal
 import sys
 import threading
@@ -127,7 +127,7 @@ def _server(registry: Registry, threads: DaemonThreads, options: dict[str, Any])
     def run_sync(function: Callable[[], T], /) -> Awaitable[T]:
         return loop.run_in_executor(threads, contextvars.copy_context().run, function)
 
-    runtime = Runtime(now=loop.time, token_bytes=secrets.token_bytes, event=asyncio.Event, run_sync=run_sync)
+    runtime = Runtime(now=loop.time, token_bytes=os.urandom, event=asyncio.Event, run_sync=run_sync)
     return Server(registry, runtime=runtime, **options)
 
 
