@@ -4,33 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from threading import get_ident
-from typing import Any, cast
+from typing import cast
 
 from aiohttp import web
 from multidict import CIMultiDict
 
-from mcp_sansio import (
-    Body,
-    Call,
-    CallCancelled,
-    CallReceived,
-    End,
-    Head,
-    HttpTransaction,
-    Part,
-    PeerFaulted,
-    StoreNeeded,
-)
+from mcp_sansio import Body, Call, CallCancelled, CallReceived, End, Head, HttpTransaction, Part, StoreNeeded
 
-from .facts import checked_principal, is_cancelled_when_lost, is_loopback
+from .eager import start_task
+from .facts import checked_principal, is_loopback
 from .host import Host, call_from_thread
 from .watch import Watch
 
 logger = logging.getLogger("mcp_sansio_aiohttp")
-
-Work = CallReceived | StoreNeeded
 
 #: A client that is refused before it has sent everything often reads its answer only afterwards. So much more is
 #: read and dropped, within this time, before the connection is cut.
@@ -43,19 +31,14 @@ _CLIENT_LEFT = 499
 class Driver:
     """One request on its way through the core, whose engine `open_engine` makes.
 
-    Only one coroutine writes the response. What happens elsewhere (a call has something to say, a deadline has come,
-    the connection has ended) wakes it. At first it is the request's own. A call that comes alone is run by that too,
-    since most calls never wait, and cost no task then; when this one does wait, a task takes over the writing. Other
-    calls have tasks of their own.
+    The request's own coroutine alone writes the response. What happens elsewhere (a call has something to say, a
+    deadline has come, the connection has ended) wakes it. Calls are tasks of their own, since they may outlive it.
 
     When the connection ends, calls go on where their revision does not give them up for that. Nobody writes then, and
     the driver goes on from callback to callback until the last of them is over.
     """
 
     # Defaults stand here, since most requests change none of them.
-    _own: asyncio.Task[Any] | None = None
-    _is_recalled = False
-    _writer: asyncio.Task[web.StreamResponse] | None = None
     _response: web.StreamResponse | None = None
     _waiter: asyncio.Future[None] | None = None
     _watch: Watch | None = None
@@ -71,7 +54,7 @@ class Driver:
         self._loop = asyncio.get_running_loop()
         self._thread = get_ident()
         host.server.bind(self._loop, self._thread)
-        self._tasks: dict[Call, asyncio.Task[Any]] = {}
+        self._tasks: dict[Call, asyncio.Task[None]] = {}
         self._engine = open_engine(
             principal=checked_principal(host.principal(request)),
             loopback=is_loopback(request),
@@ -82,7 +65,7 @@ class Driver:
     async def run(self) -> web.StreamResponse:
         """Serve the request. What is returned is for aiohttp to finish, if it is not finished yet."""
         try:
-            return await self._receive() or await self._answer()
+            return await self._receive() or await self._respond()
         except ConnectionError:
             return self._left()
         except BaseException:
@@ -117,19 +100,12 @@ class Driver:
 
     # The response
 
-    async def _answer(self) -> web.StreamResponse:
-        """Do what the request brought, and write the response to its end."""
-        while works := self._turn():
-            first = works[0]
-            if len(works) == 1 and isinstance(first, CallReceived) and self._may_run_here(first):
-                await self._run_here(first)
-            else:
-                await self._begin(works)
-        return await self._write() if self._writer is None else await self._writer
-
-    async def _write(self) -> web.StreamResponse:
-        """Write the response to its end, after a turn. Raises ``ConnectionError`` when the client has left."""
+    async def _respond(self) -> web.StreamResponse:
+        """Write the response to its end. Raises ``ConnectionError`` when the client has left."""
         while not self._lost:
+            while stores := self._turn():
+                for store in stores:
+                    await store.run()
             self._woken = False
             parts = self._engine.data_to_send()
             if parts:
@@ -138,25 +114,7 @@ class Driver:
                     return response
             if not self._woken:
                 await self._wait()
-            while works := self._turn():
-                await self._begin(works)
         raise ConnectionResetError("the client left")
-
-    async def _write_beside(self) -> web.StreamResponse:
-        """The same in a task, and all of it, while the request's own coroutine runs a call."""
-        try:
-            while works := self._turn():
-                await self._begin(works)
-            response = await self._write()
-            await response.prepare(self._request)
-            await response.write_eof()
-        except ConnectionError:
-            return self._left()
-        if self._tasks and not self._is_recalled:
-            # The client goes on with its stream elsewhere. The connection would not serve it before the call is over.
-            self._go_alone()
-            self._request.protocol.force_close()
-        return response
 
     async def _send(self, parts: list[Part]) -> web.StreamResponse | None:
         """Write `parts`. The response is given once it is complete."""
@@ -183,6 +141,9 @@ class Driver:
         response.force_close()
         await response.prepare(self._request)
         await response.write_eof()
+        transport = self._request.transport
+        if transport is not None and transport.can_write_eof():
+            transport.write_eof()
         content, left = self._request.content, _LINGER_BYTES
         try:
             async with asyncio.timeout(_LINGER_SECONDS):
@@ -210,65 +171,31 @@ class Driver:
 
     # What the engine asks for
 
-    def _turn(self) -> list[Work]:
-        """Do at once what can be done at once. What has to be awaited is given."""
-        works: list[Work] = []
+    def _turn(self) -> list[StoreNeeded]:
+        """Start and cancel calls. What the engine wants of its store is given, to be awaited."""
+        stores: list[StoreNeeded] = []
         while events := self._engine.events():
             for event in events:
-                if isinstance(event, CallCancelled):
+                if isinstance(event, CallReceived):
+                    self._start(event)
+                elif isinstance(event, StoreNeeded):
+                    stores.append(event)
+                elif isinstance(event, CallCancelled):
                     self._cancel(event.call)
-                elif isinstance(event, PeerFaulted):
-                    logger.debug("%s", event.failure)
                 else:
-                    works.append(event)
-        return works
+                    logger.debug("%s", event.failure)
+        return stores
 
-    async def _begin(self, works: list[Work]) -> None:
-        for work in works:
-            if isinstance(work, StoreNeeded):
-                await work.run()
-            else:
-                self._start(work)
-
-    def _start(self, work: Work) -> asyncio.Task[None]:
-        task = self._loop.create_task(cast("Coroutine[Any, Any, None]", work.run()))
-        if isinstance(work, CallReceived):
-            call = work.call
-            self._tasks[call] = task
-            task.add_done_callback(lambda _: self._tasks.pop(call))
-        return task
+    def _start(self, event: CallReceived) -> None:
+        task = start_task(self._loop, event.run())
+        if not task.done():
+            self._tasks[event.call] = task
+            task.add_done_callback(lambda _: self._tasks.pop(event.call))
 
     def _cancel(self, call: Call) -> None:
         task = self._tasks.get(call)
         if task is not None:
-            self._is_recalled |= task is self._own
             task.cancel()
-
-    def _may_run_here(self, event: CallReceived) -> bool:
-        """Whether the request's own coroutine may run the call: where the one is cancelled, the other must end too."""
-        if self._tasks or self._engine.streaming:
-            return False
-        return event.call.adapter.disconnect_cancels or not is_cancelled_when_lost(self._request)
-
-    async def _run_here(self, event: CallReceived) -> None:
-        own = self._own = asyncio.current_task()
-        assert own is not None
-        self._tasks[event.call] = own
-        beside = self._loop.call_soon(self._start_writer)
-        try:
-            await event.run()
-        except asyncio.CancelledError:
-            # It is over with here where the call alone was meant, and not whoever runs it.
-            if not self._is_recalled or own.cancelling() > 1:
-                raise
-        finally:
-            beside.cancel()
-            del self._tasks[event.call]
-            if self._is_recalled:
-                own.uncancel()
-
-    def _start_writer(self) -> None:
-        self._writer = self._loop.create_task(self._write_beside())
 
     # The end of the connection, and of the coroutine
 
@@ -276,15 +203,12 @@ class Driver:
         """The client has left. What is given was sent, or never can be."""
         self._engine.receive_disconnect()
         self._go_alone()
-        self._turn_alone()
         return self._response or web.Response(status=_CLIENT_LEFT)
 
     def _leave(self) -> None:
         """The request's coroutine ends. Calls that do not end with it go on without."""
         if self._watch is not None:
             self._watch.stop()
-        if self._writer is not None:
-            self._writer.cancel()
         if self._alone:
             return
         if not all(task.done() for task in self._tasks.values()):
@@ -297,14 +221,15 @@ class Driver:
 
     def _go_alone(self) -> None:
         self._alone = True
-        for task in self._tasks.values():
-            if not task.done():
-                self._host.adopt(task)
+        self._turn_alone()
 
     def _turn_alone(self) -> None:
         """A turn without the coroutine that writes, which is busy or gone."""
-        for work in self._turn():
-            self._host.adopt(self._start(work))
+        for store in self._turn():
+            self._host.adopt(start_task(self._loop, store.run()))
+        if self._alone:
+            for task in self._tasks.values():
+                self._host.adopt(task)
         self._arm()
 
     # What wakes the coroutine that writes
@@ -337,11 +262,13 @@ class Driver:
         if self._timer is not None:
             self._timer.cancel()
         self._due = due
-        self._timer = None if due is None else self._loop.call_at(due, self._on_due, due)
+        self._timer = None
+        if due is not None:
+            self._timer = self._loop.call_later(due - self._host.server.runtime.now(), self._on_due, due)
 
     def _on_due(self, due: float) -> None:
         self._timer = self._due = None
         # The loop may be early, by the resolution of its clock.
-        self._engine.handle_timeout(max(due, self._loop.time()))
+        self._engine.handle_timeout(max(due, self._host.server.runtime.now()))
         self._turn_alone()
         self._signal()

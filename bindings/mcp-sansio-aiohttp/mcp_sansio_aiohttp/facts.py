@@ -46,12 +46,3 @@ def _is_loopback(host: str) -> bool:
     # A socket of both families shows an IPv4 address as ::ffff:127.0.0.1.
     mapped = getattr(address, "ipv4_mapped", None)
     return bool((mapped or address).is_loopback)
-
-
-def is_cancelled_when_lost(request: web.Request) -> bool:
-    """Whether aiohttp cancels the handler of `request` when its client leaves (``handler_cancellation``).
-
-    aiohttp keeps that to itself; where this does not find it, the answer is the one that is safe.
-    """
-    manager = getattr(request.protocol, "_manager", None)
-    return getattr(manager, "handler_cancellation", True) is not False

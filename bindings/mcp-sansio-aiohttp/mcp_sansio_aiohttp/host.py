@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import time
 from collections.abc import Callable
 from threading import get_ident
 from typing import Any
@@ -16,9 +17,9 @@ Principal = Callable[[web.Request], str | None]
 
 
 def asyncio_runtime() -> Runtime:
-    """The core's runtime on the event loop that serves, whichever it will be: endpoints are made before it runs."""
+    """The core's runtime on whichever event loop will serve. Its clock can be read in any thread."""
     return Runtime(
-        now=lambda: asyncio.get_running_loop().time(),
+        now=time.monotonic,
         token_bytes=secrets.token_bytes,
         event=asyncio.Event,
         run_sync=asyncio.to_thread,
@@ -63,6 +64,8 @@ class Host:
 
     def adopt(self, task: asyncio.Task[None]) -> None:
         """Keep `task` until it is done, or until `close`."""
+        if task.done() or task in self._orphans:
+            return
         self._orphans.add(task)
         task.add_done_callback(self._orphans.discard)
         if self._closed:

@@ -1,0 +1,111 @@
+"""Who a request is from: what a middleware found out decides whose sessions and questions it may touch."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+import speak
+from mcp_sansio import Exchange, NeedInput, Registry, elicit
+from sockets import PRINCIPAL, Client, Endpoint, serving, text_of, web
+
+NEWEST = speak.VERSIONS[0]
+
+
+def notes() -> Registry:
+    registry = Registry("notes", "1.0")
+
+    @registry.tool
+    async def note(ex: Exchange) -> str:
+        """Open a session by handle."""
+        return (await ex.sessions.open()).handle
+
+    @registry.tool
+    async def reread(handle: str, ex: Exchange) -> str:
+        """Whether the session of that handle is there for the one who asks."""
+        return "there" if await ex.sessions.use(handle) else "not there"
+
+    @registry.tool
+    async def publish(ex: Exchange) -> str:
+        """Ask first."""
+        if ex.state is None:
+            raise NeedInput({"sure": elicit("Publish?")}, state="asked")
+        return f"{ex.state}: {ex.accepted('sure')}"
+
+    return registry
+
+
+def authenticated(key: Any) -> web.Application:
+    """An application whose middleware believes the header X-User."""
+
+    @web.middleware
+    async def authenticate(request: web.Request, handler: web.Handler) -> web.StreamResponse:
+        if "X-User" in request.headers:
+            request[key] = request.headers["X-User"]
+        return await handler(request)
+
+    app = web.Application(middlewares=[authenticate])
+    Endpoint(notes()).setup(app)
+    return app
+
+
+def as_user(client: Client, name: str) -> Client:
+    client.extra = {"X-User": name}
+    return client
+
+
+@pytest.mark.filterwarnings("ignore:It is recommended to use web.RequestKey")
+@pytest.mark.parametrize("key", [PRINCIPAL, "principal"], ids=["PRINCIPAL", "a plain string"])
+@pytest.mark.parametrize("version", speak.HANDSHAKE)
+async def test_a_session_does_not_exist_for_another_principal(version: str, key: Any) -> None:
+    async with serving(authenticated(key)) as site:
+        client = await as_user(Client(version, site), "mo").open()
+        lists = client.message("tools/list")
+        own = await client.post(lists)
+        others = await as_user(client, "li").post(lists)
+        client.extra = {}
+        nobodys = await client.post(lists)
+    assert [own.status, others.status, nobodys.status] == [200, 404, 404]
+
+
+async def test_a_handle_works_for_its_principal_alone() -> None:
+    async with serving(authenticated(PRINCIPAL)) as site:
+        client = as_user(Client(NEWEST, site), "mo")
+        handle = text_of(await client.call("note"))
+        assert text_of(await client.call("reread", handle=handle)) == "there"
+        assert text_of(await as_user(client, "li").call("reread", handle=handle)) == "not there"
+
+
+@pytest.mark.parametrize("version", speak.ENVELOPE)
+async def test_the_state_of_a_question_belongs_to_its_principal(version: str) -> None:
+    async with serving(authenticated(PRINCIPAL)) as site:
+        client = as_user(Client(version, site), "mo")
+        asked = await client.call("publish")
+        again = client.calling("publish")
+        again["params"]["requestState"] = asked["result"]["requestState"]
+        again["params"]["inputResponses"] = {"sure": {"action": "accept", "content": {}}}
+        stolen = await as_user(client, "li").post(again)
+        answered = await as_user(client, "mo").post(again)
+    assert stolen.message["error"]["code"] == -32602
+    assert text_of(answered.message) == "asked: True"
+
+
+async def test_a_function_may_say_who_it_is() -> None:
+    app = Endpoint(notes(), principal=lambda request: request.headers.get("X-User")).app()
+    async with serving(app) as site:
+        client = as_user(Client(NEWEST, site), "mo")
+        handle = text_of(await client.call("note"))
+        assert text_of(await client.call("reread", handle=handle)) == "there"
+        assert text_of(await as_user(client, "li").call("reread", handle=handle)) == "not there"
+
+
+async def test_a_principal_that_is_no_string_is_refused_as_the_servers_fault(caplog: pytest.LogCaptureFixture) -> None:
+    """An object would be another one with each request: nobody could find their session again."""
+    app = Endpoint(notes(), principal=lambda request: object()).app()  # type: ignore[arg-type, return-value]
+    with caplog.at_level(logging.ERROR, "aiohttp.server"):
+        async with serving(app) as site:
+            client = Client(NEWEST, site)
+            assert (await client.post(client.calling("note"))).status == 500
+    assert "a principal is a str or None, not object" in caplog.text
