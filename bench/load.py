@@ -242,12 +242,11 @@ class HttpClient:
         self.keep = False
         if not row.is_new:
             self._shake_hands()
-        self.request = self._packed(row.request(self.id))
+        self.request = self.packed(row.request(self.id))
 
-    def _packed(self, message: Any) -> bytes:
-        return self._framed(message, rows.pack(message))
-
-    def _framed(self, message: Any, body: bytes) -> bytes:
+    def packed(self, message: Any) -> bytes:
+        """The request that carries `message`."""
+        body = rows.pack(message)
         headers = {
             "Host": f"127.0.0.1:{self.port}",
             "Content-Type": "application/json",
@@ -267,7 +266,7 @@ class HttpClient:
         wire.close()
 
     def _at_once(self, wire: Wire, message: Any) -> Head:
-        wire.send(self._packed(message))
+        wire.send(self.packed(message))
         while not wire.whole():
             wire.receive()
         assert wire.head is not None
@@ -296,14 +295,14 @@ class HttpClient:
     def _two_rounds(self) -> Waiting:
         yield from self._plain()
         self.messages += self.wire.messages()
-        self.wire.send(self._packed(self.row.second(self.id, self.messages[-1])))
+        self.wire.send(self.packed(self.row.second(self.id, self.messages[-1])))
         yield self.wire, self.wire.whole
 
     def _pushed(self) -> Waiting:
         assert self.side is not None
         self.wire.send(self.request)
         yield self.wire, self.wire.asked
-        self.side.send(self._packed(self.row.answer(self.wire.messages()[-1])))
+        self.side.send(self.packed(self.row.answer(self.wire.messages()[-1])))
         yield self.side, self.side.whole
         yield self.wire, self.wire.whole
 

@@ -40,6 +40,8 @@ from contestants import CONTESTANTS, Contestant
 from load import HttpLoad, Process, StdioLoad
 from rows import Row, Wrong
 
+from sockets import open_streams
+
 HERE = Path(__file__).parent
 RESULTS = HERE / "results.json"
 PAGE = HERE.parent / "docs" / "performance.md"
@@ -155,6 +157,13 @@ class Bench:
                 if number >= 0:
                     note(cell, run)
 
+    def sockets(self, *, quick: bool) -> dict[str, Any]:
+        """What open streams cost over sockets."""
+        [ours] = (contestant for contestant in self.contestants if contestant.name == "sansio")
+        with patience(10 * PATIENCE):
+            process, port = self.serving(ours)
+            return open_streams(process, port, self.rounds, self.seconds, 100 if quick else 10_000)
+
     def generator(self, transport: str) -> dict[str, Any]:
         """How fast the load generator itself is: `tools/call` against a server that reads nothing."""
         row = Row(transport, "call", rows.NEW)
@@ -240,7 +249,7 @@ def main() -> None:
     parser.add_argument("--cpu", action="store_true", help="compare processor time, not rates: for a busy machine")
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--seconds", type=float, help="how long a contestant is measured in a round")
-    parser.add_argument("--list", action="store_true", help="print the names of the rows")
+    parser.add_argument("--list", action="store_true", help="print the names of the rows, but for those of growth")
     parser.add_argument("--write", action="store_true", help="write docs/performance.md")
     parser.add_argument("--page", action="store_true", help="write docs/performance.md from bench/results.json alone")
     given = parser.parse_args()
@@ -272,10 +281,13 @@ def measure(given: argparse.Namespace) -> None:
             for row in here:
                 results["rows"].append(report.summed_up(bench.row(row), by_cost=given.cpu))
                 print(report.line_of(results["rows"][-1]), flush=True)
+        if given.rows in "growth/sockets":
+            results["growth"].append(bench.sockets(quick=given.quick))
+            print(report.line_of(results["growth"][-1]), flush=True)
     finally:
         bench.close()
     if not given.rows or given.rows.startswith("growth"):
-        results["growth"] = growth_rows(given.rows, given.quick)
+        results["growth"] = growth_rows(given.rows, given.quick) + results["growth"]
     RESULTS.write_text(json.dumps(results, indent=1))
     print(report.terminal(results))
     if given.write:
