@@ -130,8 +130,12 @@ class Bench:
             for _ in range(self.rounds):
                 gc.collect()
                 for name in random.sample(sorted(loads), len(loads)):
-                    with patience():
-                        note(cells[name], loads[name].run(self.seconds))
+                    try:
+                        with patience():
+                            note(cells[name], loads[name].run(self.seconds))
+                    except (Wrong, OSError) as error:
+                        cells[name] = {"failed": str(error)}
+                        loads.pop(name).close()
         finally:
             for held in loads.values():
                 held.close()
