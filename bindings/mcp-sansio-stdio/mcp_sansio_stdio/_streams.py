@@ -15,7 +15,6 @@ import select
 import socket
 import stat
 from collections.abc import Callable
-from typing import Protocol
 
 from ._threads import DaemonThreads
 
@@ -23,35 +22,11 @@ from ._threads import DaemonThreads
 _PIECE = 64 * 2**10
 
 
-class Source(Protocol):
-    """An input. What arrives is handed to a callback, ``b""`` at the end."""
-
-    def pause(self) -> None:
-        """Read no more, until `resume`. What was being read may still arrive."""
-
-    def resume(self) -> None:
-        """Go on reading."""
-
-    def close(self) -> None:
-        """Read no more. The descriptor stays open."""
-
-
-class Sink(Protocol):
-    """An output. One callback is told when all was written that had to wait, another that nobody reads any more."""
-
-    #: Bytes not yet written, and bytes written since the start.
-    pending: int
-    written: int
-
-    def write(self, data: bytes) -> None:
-        """Write `data` now as far as it goes, and the rest when it can be."""
-
-    def close(self) -> None:
-        """Write no more. The descriptor stays open."""
-
-
 def open_source(descriptor: int, receive: Callable[[bytes], None]) -> Source:
-    """Read `descriptor` on the running loop. An error counts as the end: nothing more will come."""
+    """Read `descriptor` on the running loop: `receive` gets what arrives, and ``b""`` at the end.
+
+    An error counts as the end, since nothing more will come.
+    """
     source = PolledSource(descriptor, receive)
     try:
         source.resume()
@@ -61,8 +36,9 @@ def open_source(descriptor: int, receive: Callable[[bytes], None]) -> Source:
 
 
 def open_sink(descriptor: int, written: Callable[[], None], broken: Callable[[], None]) -> Sink:
-    """Write `descriptor` on the running loop. `broken` is called when nobody can read it, maybe within `write`.
+    """Write `descriptor` on the running loop.
 
+    `written` is called when what had to wait is written, `broken` when nobody can read it, which may be within `write`.
     Raises ``OSError`` for what is no open descriptor.
     """
     mode = os.fstat(descriptor).st_mode
@@ -86,15 +62,15 @@ class PolledSource:
         self._receive = receive
 
     def resume(self) -> None:
-        """See `Source.resume`. Raises ``OSError`` or ``NotImplementedError`` for what cannot be polled."""
+        """Read from now on. Raises ``OSError`` or ``NotImplementedError`` for what cannot be polled."""
         self._loop.add_reader(self._descriptor, self._read)
 
     def pause(self) -> None:
-        """See `Source.pause`."""
+        """Read no more, until `resume`."""
         self._loop.remove_reader(self._descriptor)
 
     def close(self) -> None:
-        """See `Source.close`."""
+        """Read no more. The descriptor stays open."""
         self.pause()
 
     def _read(self) -> None:
@@ -113,41 +89,43 @@ class ThreadedSource:
     """Anything else, read by a thread, one piece at a time."""
 
     def __init__(self, descriptor: int, receive: Callable[[bytes], None]) -> None:
+        self._loop = asyncio.get_running_loop()
         self._descriptor = descriptor
         self._receive = receive
         self._threads = DaemonThreads(1)
-        self._may_read = asyncio.Event()
-        self._may_read.set()
-        self._task = asyncio.ensure_future(self._run())
+        self._reading: asyncio.Future[bytes] | None = None
+        self.resume()
 
     def resume(self) -> None:
-        """See `Source.resume`."""
-        self._may_read.set()
+        """Read from now on."""
+        self._is_paused = False
+        if self._reading is None:
+            self._reading = self._loop.run_in_executor(self._threads, os.read, self._descriptor, _PIECE)
+            self._reading.add_done_callback(self._read)
 
     def pause(self) -> None:
-        """See `Source.pause`."""
-        self._may_read.clear()
+        """Read no more, until `resume`. What is being read still arrives."""
+        self._is_paused = True
 
     def close(self) -> None:
-        """See `Source.close`. A read that is under way is left to its thread."""
-        self._task.cancel()
+        """Read no more. The descriptor stays open, and a read that is under way is left to its thread."""
+        self._is_paused = True
+        if self._reading is not None:
+            self._reading.cancel()
         self._threads.shutdown()
 
-    async def _run(self) -> None:
-        loop = asyncio.get_running_loop()
-        while True:
-            await self._may_read.wait()
-            try:
-                data = await loop.run_in_executor(self._threads, os.read, self._descriptor, _PIECE)
-            except OSError:
-                data = b""
-            self._receive(data)
-            if not data:
-                return
+    def _read(self, reading: asyncio.Future[bytes]) -> None:
+        self._reading = None
+        if reading.cancelled():
+            return
+        data = b"" if reading.exception() else reading.result()
+        self._receive(data)
+        if data and not self._is_paused:
+            self.resume()
 
 
 class PolledSink:
-    """A pipe or a socket."""
+    """A pipe or a socket. `pending` bytes wait, and `written` bytes went out since the start."""
 
     def __init__(self, descriptor: int, written: Callable[[], None], broken: Callable[[], None]) -> None:
         self.pending = self.written = 0
@@ -159,7 +137,7 @@ class PolledSink:
         self._write_some, self._release = _writer(descriptor)
 
     def write(self, data: bytes) -> None:
-        """See `Sink.write`."""
+        """Write `data` now as far as it goes, and the rest when it can be."""
         waits = self.pending
         self._rest = memoryview(b"".join((self._rest, data)) if waits else data)
         self._push()
@@ -167,7 +145,7 @@ class PolledSink:
             self._loop.add_writer(self._descriptor, self._go_on)
 
     def close(self) -> None:
-        """See `Sink.close`."""
+        """Write no more. The descriptor stays open."""
         self._loop.remove_writer(self._descriptor)
         self._release()
 
@@ -221,7 +199,7 @@ def _polled(descriptor: int) -> Callable[[memoryview], int]:
 
 
 class ThreadedSink:
-    """Anything else, written by a thread."""
+    """Anything else, written by a thread. `pending` and `written` are as above."""
 
     def __init__(self, descriptor: int, written: Callable[[], None], broken: Callable[[], None]) -> None:
         self.pending = self.written = 0
@@ -231,7 +209,7 @@ class ThreadedSink:
         self._threads = DaemonThreads(1)
 
     def write(self, data: bytes) -> None:
-        """See `Sink.write`."""
+        """Have `data` written."""
         self.pending += len(data)
         loop = asyncio.get_running_loop()
         for start in range(0, len(data), _PIECE):
@@ -239,7 +217,7 @@ class ThreadedSink:
             loop.run_in_executor(self._threads, _write_all, self._descriptor, piece).add_done_callback(self._done)
 
     def close(self) -> None:
-        """See `Sink.close`. A write that is under way is left to its thread."""
+        """Write no more. The descriptor stays open, and a write that is under way is left to its thread."""
         self._threads.shutdown()
 
     def _done(self, future: asyncio.Future[int]) -> None:
@@ -258,3 +236,7 @@ def _write_all(descriptor: int, data: bytes) -> int:
     while rest:
         rest = rest[os.write(descriptor, rest) :]
     return len(data)
+
+
+Source = PolledSource | ThreadedSource
+Sink = PolledSink | ThreadedSink

@@ -287,18 +287,22 @@ class TestTheStandardStreams:
 
     def test_files(self, start: Start, tmp_path: Path) -> None:
         """What cannot be polled is read and written all the same."""
+        speaker = speak.Speaker(NEWEST_HANDSHAKE, Registry("a client", "1"))
         calls = [
-            {**INITIALIZE, "id": number, "method": "ping"} if number % 2 else {"jsonrpc": "2.0", "id": number}
+            speaker.message("tools/call", {"name": "echo", "arguments": {"text": str(number)}}, id=number)
+            if number % 2
+            else {"jsonrpc": "2.0", "id": number}
             for number in range(5000)
         ]
-        lines = [json.dumps(message) + "\n" for message in (INITIALIZE, *calls)]
-        (tmp_path / "in").write_text("".join(lines))
+        (tmp_path / "in").write_text("".join(json.dumps(message) + "\n" for message in (INITIALIZE, *calls)))
         with open(tmp_path / "in", "rb") as source, open(tmp_path / "out", "wb") as sink:
             server = start(stdin=source, stdout=sink)
-            assert server.popen.wait(60) == 0
-        replies = [json.loads(line) for line in (tmp_path / "out").read_text().splitlines()]
-        assert [reply["id"] for reply in replies] == [0, *range(5000)]
-        assert ["result" in reply for reply in replies[1:]] == [bool(number % 2) for number in range(5000)]
+            assert (server.popen.wait(60), server.errors()) == (0, "")
+        replies = [json.loads(line) for line in (tmp_path / "out").read_text().splitlines()[1:]]
+        assert sorted(reply["id"] for reply in replies) == [*range(5000)]
+        wrong = [reply["id"] for reply in replies if reply["id"] % 2 == 0 and reply["error"]["code"] != -32600]
+        wrong += [reply["id"] for reply in replies if reply["id"] % 2 and text_of(reply) != str(reply["id"])]
+        assert wrong == []
 
     def test_sockets(self, start: Start) -> None:
         """Node's child processes have sockets for standard streams."""
