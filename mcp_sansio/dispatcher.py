@@ -321,9 +321,17 @@ class Dispatcher:
         if is_async:
             return await fn(**arguments)
         if blocking:
-            return await self._runtime.run_sync(functools.partial(fn, **arguments))
-        made = fn(**arguments)
+            return await self._runtime.run_sync(functools.partial(_called, fn, arguments))
+        made = _called(fn, arguments)
         return await made if isinstance(made, Awaitable) else made
+
+
+def _called(fn: Callable[..., Any], arguments: dict[str, Any]) -> Any:
+    """``fn(**arguments)``. A future cannot be given a StopIteration, and whoever waits for it would wait for ever."""
+    try:
+        return fn(**arguments)
+    except StopIteration as error:
+        raise RuntimeError("the handler raised StopIteration") from error
 
 
 # The route of every operation; a test holds the two tables to covering each of them once. They are tables and not a
@@ -354,9 +362,10 @@ _RUN: Mapping[Operation, Callable[[Dispatcher, Call, Scope, Peer], Awaitable[Out
 
 def _check_need(needed: NeedInput) -> None:
     """What no revision could carry is the handler's fault on all of them."""
-    fault = fault_of(needed.state)
-    if fault is not None:
-        raise TypeError(f"the state left behind is not JSON: {fault}") from None
+    for what, value in (("state left behind", needed.state), ("question asked", dict(needed.requests))):
+        fault = fault_of(value)
+        if fault is not None:
+            raise TypeError(f"the {what} is not JSON: {fault}") from None
     if not needed.requests and needed.state is None:
         raise ValueError("NeedInput asks nothing and leaves no state: the call could never go on") from None
 

@@ -397,3 +397,19 @@ def test_what_interrupts_a_call_goes_on_and_the_call_is_answered() -> None:
 def test_every_operation_has_one_route() -> None:
     assert set(dispatcher._IMMEDIATE) | set(dispatcher._RUN) == set(Operation)
     assert set(dispatcher._IMMEDIATE) & set(dispatcher._RUN) == set()
+
+
+def test_a_plain_function_that_raises_stop_iteration_is_answered(caplog: pytest.LogCaptureFixture) -> None:
+    """A future refuses a StopIteration, so a thread's result of that kind would never come in."""
+    registry = Registry("s", "1")
+
+    @registry.tool
+    def stops() -> str:
+        """Stop."""
+        return next(iter(()))
+
+    async def run_sync(function: Callable[[], Any], /) -> Any:
+        return await asyncio.wait_for(asyncio.to_thread(function), 10)
+
+    assert run_on(run_sync, registry, "stops") == FAULT
+    assert "the handler raised StopIteration" in caplog.text

@@ -130,6 +130,16 @@ class Server:
         """The engine for one duplex channel. See `ServerConnection` for the arguments."""
         return ServerConnection(self, principal=principal, request=request, wake=wake)
 
+    # For a driver with a hub: each in a task of its own, and again whenever it raises what the hub raises
+
+    async def follow(self) -> None:
+        """Hear what the other workers of the deployment say, for ever."""
+        await self.workers.follow()
+
+    async def relay(self) -> None:
+        """Tell the other workers what there is to tell, for ever."""
+        await self.workers.relay()
+
     # Commands
 
     def publish(self, change: Change) -> None:

@@ -70,7 +70,7 @@ class Deployment:
         shared: dict[str, Any] = {"runtime": self.simulation.runtime, "config": config, "store": first.store}
         self.servers = [Server(registry, hub=hub, **shared) for registry in self.registries]
         for server in self.servers:
-            for work in (server.workers.follow(), server.workers.relay(), server.workers.ready()):
+            for work in (server.follow(), server.relay(), server.workers.ready()):
                 self.simulation.scheduler.spawn(work)
         self.at(0)
         self.simulation.settle()
