@@ -25,13 +25,16 @@ numbered where there are several; the client quotes it by the same name.
 from __future__ import annotations
 
 import ast
+import asyncio
 import difflib
 import re
+import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import attrs
+import pytest
 
 import bakery
 import speak
@@ -117,13 +120,13 @@ class Transcript:
             lines += [*step.notes, *_marked(step), *step.answers]
         return "\n".join([*lines, *self.tail]) + "\n"
 
-    def messages(self) -> list[Any]:
-        """What the client says, as JSON values; what is not JSON is left out."""
-        found = []
+    def methods(self) -> set[str]:
+        """The methods that the client names."""
+        found: set[str] = set()
         for step in self.steps:
-            text = "\n".join(step.lines if self.is_channel else Request.of(step.lines).body_lines)
+            lines = step.lines if self.is_channel else Request.of(step.lines).body_lines
             try:
-                found.append(decode(text.encode()))
+                found |= set(speak.methods_of(decode("\n".join(lines).encode())).values())
             except ValueError:
                 continue
         return found
@@ -270,6 +273,22 @@ class Names:
 
 
 @attrs.frozen
+class Move:
+    """Something that happens without being sent. Exactly one of these is set."""
+
+    seconds: float | None = None
+    leaves: str | None = None
+    word: str | None = None
+
+    @classmethod
+    def of(cls, line: str) -> Move:
+        """The move in a line."""
+        found = _MOVE.fullmatch(line)
+        assert found is not None
+        return cls(float(found["seconds"]) if found["seconds"] else None, found["leaves"], found["word"])
+
+
+@attrs.frozen
 class Request:
     """A request over HTTP."""
 
@@ -366,7 +385,7 @@ class CoreSide:
     def act(self, step: Step) -> list[Output]:
         """Do `step`; what came of it, each message held against the revision's schema."""
         if step.mark == "@":
-            self._move(step.lines[0])
+            self._move(Move.of(step.lines[0]))
         elif self._channel is not None:
             self._send(unfolded(self.names.show(step.lines)))
         else:
@@ -377,18 +396,16 @@ class CoreSide:
             speak.check_all(self.transcript.version, output.messages(), self.methods)
         return outputs
 
-    def _move(self, line: str) -> None:
-        found = _MOVE.fullmatch(line)
-        assert found is not None
-        if found["seconds"]:
-            self.simulation.advance(float(found["seconds"]))
-        elif found["word"] == "shutdown":
+    def _move(self, move: Move) -> None:
+        if move.seconds is not None:
+            self.simulation.advance(move.seconds)
+        elif move.leaves is not None:
+            self._exchanges[move.leaves][0].disconnect()
+        elif move.word == "shutdown":
             self.simulation.server.shutdown()
-        elif found["word"] == "eof":
+        else:
             assert self._channel is not None
             self._channel.close()
-        else:
-            self._exchanges[found["leaves"]][0].disconnect()
 
     def _send(self, message: bytes) -> None:
         assert self._channel is not None
@@ -440,7 +457,10 @@ def _new_of(label: str, exchange: SimulatedHttp, seen: list[int]) -> Output | No
 
 
 def play(transcript: Transcript) -> tuple[Transcript, list[list[Output]]]:
-    """The transcript as the core has it now, and what came of each step. Raises ``ValueError`` for a name without a value."""
+    """The transcript as the core has it now, and what came of each step.
+
+    Raises ``ValueError`` for a name that stands for nothing yet.
+    """
     core = CoreSide(transcript)
     steps, recording = [], []
     for step in transcript.steps:
@@ -450,6 +470,64 @@ def play(transcript: Transcript) -> tuple[Transcript, list[list[Output]]]:
             raise ValueError(f"{transcript.path}:{step.number}: {{{{{missing.args[0]}}}}} is not known yet") from None
         steps.append(attrs.evolve(step, answers=answers(recording[-1], core.names)))
     return attrs.evolve(transcript, steps=steps), recording
+
+
+# The bindings
+
+
+class MovableClock:
+    """The system's clock, which can be put forward. Have it replace ``time.monotonic``, which event loops go by, too:
+    what was to happen meanwhile happens at once, and nobody waits.
+    """
+
+    def __init__(self) -> None:
+        self._real = time.monotonic
+        self._moved = 0.0
+
+    def __call__(self) -> float:
+        return self._real() + self._moved
+
+    async def advance(self, seconds: float) -> None:
+        """Let time pass."""
+        self._moved += seconds
+        await settled()
+
+
+async def settled() -> None:
+    """Return once what was sent within this process has arrived, and what it brings about has been done."""
+    for _ in range(200):
+        await asyncio.sleep(0)
+
+
+class Side(Protocol):
+    """A client in front of a binding."""
+
+    async def send(self, label: str, lines: list[str]) -> None:
+        """Send a request or a message."""
+
+    async def move(self, move: Move) -> None:
+        """Make what is not sent happen."""
+
+    async def output(self, like: Output) -> Output:
+        """As much as the core had to say at this point, or what there is of it in a reasonable time."""
+
+
+async def replay(transcript: Transcript, side: Side) -> None:
+    """Play the transcript to a binding. Fails where it says anything else than the file."""
+    _, recording = play(transcript)
+    names = Names()
+    for step, wanted in zip(transcript.steps, recording, strict=True):
+        if step.mark == "@":
+            await side.move(Move.of(step.lines[0]))
+        else:
+            await side.send(step.label, names.show(step.lines))
+        if not any(output.label == step.label for output in wanted):
+            # Nothing tells that it has arrived, and the next step may be about it.
+            await settled()
+        found = answers([await side.output(output) for output in wanted], names)
+        if found != step.answers:
+            source = f"{transcript.version}/{transcript.name}, line {step.number}"
+            pytest.fail(difference(step.answers, found, source), pytrace=False)
 
 
 def difference(wanted: Iterable[str], found: Iterable[str], source: str) -> str:

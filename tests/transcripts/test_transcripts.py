@@ -1,10 +1,12 @@
 """Every transcript, played to the pure core: each byte is what the file says, and of the revision's schema.
 
-After a change that was meant: ``pytest tests/transcripts --update-transcripts``, and read the difference that git shows.
+The bindings' tests play them too. After a change that was meant: ``pytest tests/transcripts --update-transcripts``, and
+read the difference that git shows.
 """
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -103,12 +105,7 @@ def test_every_operation_is_asked_for(version: str, kind: str) -> None:
     asked: set[Operation] = set()
     for one in transcripts.every():
         if one.version == version and one.is_channel is (kind == "channel"):
-            asked |= {
-                methods[said]
-                for message in one.messages()
-                for said in speak.methods_of(message).values()
-                if said in methods
-            }
+            asked |= {methods[said] for said in one.methods() if said in methods}
     assert set(methods.values()) - asked == set()
 
 
@@ -157,16 +154,14 @@ def test_what_the_server_says_is_written_after_what_it_answers(tmp_path: Path) -
     ],
 )
 def test_a_faulty_file_is_refused(tmp_path: Path, text: str, fault: str) -> None:
-    with pytest.raises(ValueError) as refused:
+    with pytest.raises(ValueError, match=re.escape(fault)):
         written(tmp_path, text)
-    assert str(refused.value).endswith(fault)
 
 
 def test_a_name_that_stands_for_nothing_is_refused(tmp_path: Path) -> None:
     made = written(tmp_path, "C> GET /mcp\nC> Mcp-Session-Id: {{session}}\n")
-    with pytest.raises(ValueError) as refused:
+    with pytest.raises(ValueError, match=re.escape("made.txt:1: {{session}} is not known yet")):
         transcripts.play(made)
-    assert str(refused.value).endswith("made.txt:1: {{session}} is not known yet")
 
 
 def test_json_in_several_lines_stands_for_the_same_without_whitespace() -> None:
