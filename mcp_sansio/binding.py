@@ -35,6 +35,7 @@ from .schema import check_input_schema, published
 from .signature import EMPTY, Param, Signature, sorted_parameters
 from .typed import REFUSED, Typed, spelled, type_text
 from .types import JSON
+from .wire.json import plain
 from .wording import kinds_of, path_text
 
 __all__ = ["ArgumentsInvalid", "Bound", "ResultInvalid"]
@@ -313,6 +314,8 @@ def _plain(value: Any) -> JSON:
 def _dumped(value: Any) -> JSON:
     if is_pydantic(type(value)):
         return value.model_dump(mode="json", by_alias=True)
+    if isinstance(value, str | int | float):  # by another name, as numpy's are
+        return plain(value)
     raise TypeError(f"a value of type {type_text(type(value))} has no form in JSON")
 
 

@@ -17,6 +17,7 @@ from .outcome import Failure, FailureKind, InputRequest, NeedInput
 from .runtime import Event
 from .storage import Session, SessionAccess
 from .types import JSON, LOG_LEVELS, UNSET, LogLevel
+from .wire.json import fault_of
 
 
 class Side(Protocol):
@@ -99,10 +100,14 @@ class Exchange:
         is the answer; without one the call fails with what its revision has for a missing capability.
 
         The handler may be run again from its beginning to get past this line, so do what cannot be undone after the
-        last question. Raises `LocalProtocolError` in a completion, which may not ask (basic/patterns/mrtr).
+        last question. Raises `LocalProtocolError` in a completion, which may not ask (basic/patterns/mrtr), and
+        ``ValueError`` for a `request` that is not JSON.
         """
         if self._call.operation not in HANDLED:
             raise LocalProtocolError("only tools, resources and prompts may ask the client something")
+        fault = fault_of(request)
+        if fault is not None:
+            raise ValueError(f"the question {key!r} is not JSON: {fault}")
         if key in self._call.answers:
             return self._checked(key, request)
         missing = self.missing_capability(request)

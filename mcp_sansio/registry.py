@@ -18,14 +18,17 @@ from .errors import DeclarationError
 from .exchange import Exchange
 from .schema import check_input_schema, header_plan
 from .specs import CacheHint, CompletionKey, CompletionRequest, CompletionSpec, PromptSpec, ResourceSpec, ToolSpec
-from .types import JSON, Annotations, Icon, Implementation, ToolAnnotations
+from .types import JSON, Annotations, Icon, Implementation, ToolAnnotations, to_wire
 from .uri_template import UriTemplate, is_template
+from .wire.json import fault_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 #: Names that the arguments way of asking takes out of a tool's arguments before its own model sees them.
 RESERVED_ARGUMENTS = frozenset({"mcpAnswers", "mcpState"})
 
 _LIST_CACHE = CacheHint(ttl_ms=60_000)
+#: How deep a declaration may nest; schemas have a limit of their own, which is less.
+_MAX_DEPTH = 200
 _MAX_RENDERED = 256
 
 
@@ -141,6 +144,7 @@ class Registry:
             headers=header_plan(bound.input_schema),
             **options,
         )
+        _check_shown(f"tool {name!r}", spec)
         self.tools[name] = spec
         self._changed(ChangeKind.TOOLS)
 
@@ -174,7 +178,7 @@ class Registry:
                 raise DeclarationError(f"there is a resource at {uri!r} already")
             bound = self._bind(fn, lax_strings=True)
             self._check_variables(uri, template.names if template else (), bound)
-            table[uri] = ResourceSpec(
+            spec = ResourceSpec(
                 serial=self._next_serial(),
                 uri=uri,
                 template=template,
@@ -191,6 +195,8 @@ class Registry:
                 blocking=blocking,
                 bound=bound,
             )
+            _check_shown(f"resource {uri!r}", spec)
+            table[uri] = spec
             self._changed(ChangeKind.RESOURCES)
 
         return self._decorate(None, add)  # type: ignore[no-any-return]
@@ -235,7 +241,7 @@ class Registry:
         name = name or bound.name
         if name in self.prompts:
             raise DeclarationError(f"there is a prompt named {name!r} already; give this one another name=")
-        self.prompts[name] = PromptSpec(
+        spec = PromptSpec(
             serial=self._next_serial(),
             name=name,
             bound=bound,
@@ -243,6 +249,8 @@ class Registry:
             arguments=bound.prompt_arguments(),
             **options,
         )
+        _check_shown(f"prompt {name!r}", spec)
+        self.prompts[name] = spec
         self._changed(ChangeKind.PROMPTS)
 
     @overload
@@ -393,6 +401,21 @@ class Registry:
             return function
 
         return declare if fn is None else declare(fn)
+
+
+def _check_shown(what: str, spec: ToolSpec | ResourceSpec | PromptSpec) -> None:
+    """Refuse what clients cannot be shown as it is: it would spoil every list that it is in, not only itself."""
+    annotations = None if isinstance(spec, PromptSpec) else spec.annotations
+    shown: dict[str, JSON] = {
+        "meta": None if spec.meta is None else dict(spec.meta),
+        "icons": [to_wire(icon) for icon in spec.icons or ()],
+        "annotations": None if annotations is None else to_wire(annotations),
+    }
+    if isinstance(spec, ToolSpec):
+        shown |= {"input_schema": spec.input_schema, "output_schema": spec.output_schema}
+    fault = fault_of(shown, max_depth=_MAX_DEPTH)
+    if fault is not None:
+        raise DeclarationError(f"{what}: not JSON: {fault}")
 
 
 @attrs.frozen

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import attrs
@@ -14,11 +15,13 @@ from .types import (
     BlobResourceContents,
     CallToolResult,
     Completion,
+    ContentBlock,
     GetPromptResult,
     PromptMessage,
     ReadResourceResult,
     TextContent,
     TextResourceContents,
+    to_wire,
 )
 from .wire.json import encode, fault_of
 
@@ -30,7 +33,7 @@ class Unfit(Exception):
 
 
 def tool_result(spec: ToolSpec, value: Any) -> CallToolResult:
-    """The result of a tool that returned `value`. Raises `Unfit`.
+    """The result of a tool that returned `value`. Raises `Unfit`, also for what is in it and is not JSON.
 
     Where an output schema is declared, the value is the structured content, mirrored as text for clients that read only
     text (server/tools, "Structured Content").
@@ -42,7 +45,23 @@ def tool_result(spec: ToolSpec, value: Any) -> CallToolResult:
             raise Unfit(f"the structured content is not JSON: {fault}")
     elif spec.output_schema is not None and not result.is_error:
         raise Unfit("an output schema is declared but no structured content was returned")
+    for block in result.content:
+        _check_block(block)
+    _check("_meta", result.meta)
     return result
+
+
+def _check(where: str, value: Mapping[str, JSON] | None) -> None:
+    # The encoder would make null of a number that is not finite, which is another value.
+    fault = None if value is None else fault_of(dict(value))
+    if fault is not None:
+        raise Unfit(f"the {where} of the result is not JSON: {fault}")
+
+
+def _check_block(block: ContentBlock) -> None:
+    # A text on its own cannot be wrong, and is what nearly every result is made of.
+    if type(block) is not TextContent or block.annotations is not None or block.meta is not None:
+        _check("content", to_wire(block))
 
 
 def _plain_tool_result(spec: ToolSpec, value: Any) -> CallToolResult:
@@ -75,6 +94,14 @@ def _json_text(value: JSON) -> str:
 
 def resource_result(spec: ResourceSpec, uri: str, value: Any) -> ReadResourceResult:
     """The result of a resource that returned `value`. Raises `Unfit`."""
+    result = _resource_result(spec, uri, value)
+    for contents in result.contents:
+        _check("contents", contents.meta)
+    _check("_meta", result.meta)
+    return result
+
+
+def _resource_result(spec: ResourceSpec, uri: str, value: Any) -> ReadResourceResult:
     if isinstance(value, ReadResourceResult):
         return value
     items = value if isinstance(value, list | tuple) else [value]
@@ -94,11 +121,16 @@ def _contents(spec: ResourceSpec, uri: str, value: Any) -> TextResourceContents 
 
 
 def prompt_result(value: Any) -> GetPromptResult:
-    """The result of a prompt that returned `value`: text, a message, ``(role, content)``, or a list of those."""
-    if isinstance(value, GetPromptResult):
-        return value
+    """The result of a prompt that returned `value`: text, a message, ``(role, content)``, or a list of those.
+
+    Raises `Unfit`.
+    """
     items = value if isinstance(value, list) else [value]
-    return GetPromptResult([_message(item) for item in items])
+    result = value if isinstance(value, GetPromptResult) else GetPromptResult([_message(item) for item in items])
+    for message in result.messages:
+        _check_block(message.content)
+    _check("_meta", result.meta)
+    return result
 
 
 def _message(item: Any) -> PromptMessage:

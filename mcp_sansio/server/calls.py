@@ -149,7 +149,13 @@ class RunningCall:
     # What a handler sends while it runs
 
     async def progress(self, done: float, total: float | None, message: str | None) -> None:
-        """See `Side.progress`. The value must grow (basic/patterns/progress, "Progress Flow")."""
+        """See `Side.progress`. The value must grow (basic/patterns/progress, "Progress Flow").
+
+        Raises ``ValueError`` for a number that is not finite.
+        """
+        fault = fault_of({"progress": done, "total": total})
+        if fault is not None:
+            raise ValueError(f"progress is not JSON: {fault}")
         if self._progress is not None and done <= self._progress:
             return
         self._progress = done

@@ -114,8 +114,8 @@ def _out_of_range(number: bytes | None) -> bool:
     return isinf(float(number))
 
 
-def _plain(value: object) -> JSON:
-    """A str, int or float for an instance of a subclass, which msgspec would not take."""
+def plain(value: object) -> JSON:
+    """A str, int or float for an instance of a subclass, which msgspec would not take. Raises TypeError for others."""
     if isinstance(value, str):
         return str.__str__(value)
     if isinstance(value, int):
@@ -125,7 +125,7 @@ def _plain(value: object) -> JSON:
     raise TypeError(f"a value of type {type(value).__name__} is not JSON")
 
 
-_encode = msgspec.json.Encoder(enc_hook=_plain).encode
+_encode = msgspec.json.Encoder(enc_hook=plain).encode
 
 
 def encode(value: JSON) -> bytes:
@@ -138,7 +138,7 @@ def encode(value: JSON) -> bytes:
     try:
         return _encode(value)
     except UnicodeEncodeError:
-        return _encode(_mended(msgspec.to_builtins(value, enc_hook=_plain)))
+        return _encode(_mended(msgspec.to_builtins(value, enc_hook=plain)))
 
 
 def mend(text: str) -> str:
