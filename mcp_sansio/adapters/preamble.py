@@ -27,7 +27,8 @@ class Preamble(Struct, frozen=True, eq=False):
     """A message as it came in, and the places where it may state a revision.
 
     `fault` says why the body is no JSON, or is ``None``. `pin`, `meta_version` and `header_version` are what the URL,
-    the body and the header state. A statement in the body that is no string is kept as it is, to be refused as such.
+    the body and the header state. A statement in the body that is no string is kept as it is, to be refused as such. A
+    batch states what its first message does, so that a revision without batches can say so itself.
     """
 
     body: JSON
@@ -65,18 +66,19 @@ class Preamble(Struct, frozen=True, eq=False):
     ) -> Preamble:
         """The preamble of a message that is parsed already."""
         held = _NO_HEADERS if headers is None else Headers.of(headers)
-        method = meta_version = None
-        if isinstance(body, dict):
-            method = body.get("method")
-            params = body.get("params")
-            meta = params.get("_meta") if isinstance(params, dict) else None
-            meta_version = meta.get(META_VERSION) if isinstance(meta, dict) else None
+        method = body.get("method") if isinstance(body, dict) else None
         return cls(
             body=body,
             fault=fault,
             headers=held,
             pin=query.get(PIN) if query else None,
             method=method if isinstance(method, str) else None,
-            meta_version=meta_version,
+            meta_version=_stated_in(body[0] if isinstance(body, list) and body else body),
             header_version=held.get(VERSION_HEADER),
         )
+
+
+def _stated_in(message: JSON) -> Any:
+    params = message.get("params") if isinstance(message, dict) else None
+    meta = params.get("_meta") if isinstance(params, dict) else None
+    return meta.get(META_VERSION) if isinstance(meta, dict) else None

@@ -82,6 +82,18 @@ def test_4_the_body(version: str) -> None:
     assert chosen(stating(version), remembered=VERSIONS[-1]) == version
     # `initialize` that states a revision in its `_meta` is no handshake: it is a request of that revision.
     assert chosen(stating(version, "initialize")) == version
+    # A batch states what its first message does.
+    assert chosen([stating(version), LIST]) == chosen([stating(version), stating(5)], version) == version
+    assert chosen([LIST, stating(version)], remembered=VERSIONS[-1]) == VERSIONS[-1]
+
+
+@pytest.mark.parametrize("version", ENVELOPE)
+def test_4_a_batch_is_refused_by_the_revision_that_it_states(version: str) -> None:
+    channel = Channel(version, Registry("s", "1"))
+    text = "this protocol revision has no batches; send one message at a time"
+    assert channel.send([channel.message("tools/list"), channel.message("tools/list", id=2)]) == [
+        {"jsonrpc": "2.0", "error": {"code": -32600, "message": text}}
+    ]
 
 
 @pytest.mark.parametrize(
