@@ -180,12 +180,44 @@ def _fault_of_sample(params: Mapping[str, JSON], reply: Mapping[str, JSON]) -> s
     if not isinstance(reply.get("model"), str):
         return "model must be a string"
     content = reply.get("content")
-    blocks = content if isinstance(content, list) else [content]
-    for block in blocks:
-        if not isinstance(block, Mapping) or not isinstance(block.get("type"), str):
-            return "content must be a content block"
-        if block["type"] == "text" and not isinstance(block.get("text"), str):
-            return "content.text must be a string"
+    faults = map(_fault_of_block, content if isinstance(content, list) else [content])
+    return next(filter(None, faults), None) or _fault_of_members("", _SAMPLE, reply)
+
+
+#: Members by name, whether they are required, and their types in Python and in words.
+_Members = tuple[tuple[str, bool, type | tuple[type, ...], str], ...]
+_SAMPLE: _Members = (("stopReason", False, str, "a string"), ("_meta", False, Mapping, "an object"))
+_DATA: _Members = (("data", True, str, "a string"), ("mimeType", True, str, "a string"))
+#: The content of a sampled message (schema, SamplingMessageContentBlock); a type that nobody knows is the handler's.
+_BLOCKS: Mapping[str, _Members] = {
+    "text": (("text", True, str, "a string"),),
+    "image": _DATA,
+    "audio": _DATA,
+    "tool_use": (("id", True, str, "a string"), ("name", True, str, "a string"), ("input", True, Mapping, "an object")),
+    "tool_result": (("toolUseId", True, str, "a string"), ("content", True, list, "a list")),
+}
+_ANY_BLOCK: _Members = (("annotations", False, Mapping, "an object"), ("_meta", False, Mapping, "an object"))
+_ANNOTATIONS: _Members = (
+    ("audience", False, list, "a list"),
+    ("priority", False, (int, float), "a number"),
+    ("lastModified", False, str, "a string"),
+)
+
+
+def _fault_of_block(block: JSON) -> str | None:
+    if not isinstance(block, Mapping) or not isinstance(block.get("type"), str):
+        return "content must be a content block"
+    fault = _fault_of_members("content.", (*_BLOCKS.get(block["type"], ()), *_ANY_BLOCK), block)
+    return fault or _fault_of_members("content.annotations.", _ANNOTATIONS, block.get("annotations") or {})
+
+
+def _fault_of_members(at: str, members: _Members, value: Mapping[str, JSON]) -> str | None:
+    for name, required, types, wanted in members:
+        held = value.get(name)
+        if required or held is not None:
+            # A boolean is a number to Python alone.
+            if not isinstance(held, types) or isinstance(held, bool):
+                return f"{at}{name} must be {wanted}"
     return None
 
 
@@ -193,8 +225,12 @@ def _fault_of_roots(params: Mapping[str, JSON], reply: Mapping[str, JSON]) -> st
     roots = reply.get("roots")
     if not isinstance(roots, list):
         return "roots must be a list"
-    sound = all(isinstance(root, Mapping) and isinstance(root.get("uri"), str) for root in roots)
-    return None if sound else "roots must hold objects with a uri"
+    if not all(isinstance(root, Mapping) and isinstance(root.get("uri"), str) for root in roots):
+        return "roots must hold objects with a uri"
+    return next(filter(None, (_fault_of_members("roots.", _ROOT, root) for root in roots)), None)
+
+
+_ROOT: _Members = (("name", False, str, "a string"), ("_meta", False, Mapping, "an object"))
 
 
 _FAULT_OF = {ELICIT: _fault_of_elicit, SAMPLE: _fault_of_sample, LIST_ROOTS: _fault_of_roots}

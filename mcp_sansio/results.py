@@ -38,7 +38,7 @@ def tool_result(spec: ToolSpec, value: Any) -> CallToolResult:
     Where an output schema is declared, the value is the structured content, mirrored as text for clients that read only
     text (server/tools, "Structured Content").
     """
-    result = value if isinstance(value, CallToolResult) else _plain_tool_result(spec, value)
+    result = _whole_tool_result(spec, value) if isinstance(value, CallToolResult) else _plain_tool_result(spec, value)
     if result.structured_content is not UNSET:
         fault = fault_of(result.structured_content)
         if fault is not None:
@@ -62,6 +62,17 @@ def _check_block(block: ContentBlock) -> None:
     # A text on its own cannot be wrong, and is what nearly every result is made of.
     if type(block) is not TextContent or block.annotations is not None or block.meta is not None:
         _check("content", to_wire(block))
+
+
+def _whole_tool_result(spec: ToolSpec, result: CallToolResult) -> CallToolResult:
+    """A result that the handler made itself: kept to the output schema, and mirrored where it has no content."""
+    structured = result.structured_content
+    if structured is UNSET:
+        return result
+    if spec.output_schema is not None and not result.is_error:
+        structured = spec.bound.structured(structured)
+    content = result.content or (TextContent(_json_text(structured)),)
+    return attrs.evolve(result, content=content, structured_content=structured)
 
 
 def _plain_tool_result(spec: ToolSpec, value: Any) -> CallToolResult:

@@ -83,7 +83,7 @@ RETURNED: list[tuple[Any, dict[str, Any]]] = [
     ([1, "a"], {"content": said('[1,"a"]'), "structuredContent": [1, "a"]}),
     (Place("x"), {"content": said('{"city":"x","code":0}'), "structuredContent": {"city": "x", "code": 0}}),
     (CallToolResult([TextContent("a")], is_error=True), {"content": said("a"), "isError": True}),
-    (CallToolResult(structured_content=None), {"content": [], "structuredContent": None}),
+    (CallToolResult(structured_content=None), {"content": said("null"), "structuredContent": None}),
     ("\ud800", {"content": said("\ufffd")}),
 ]
 
