@@ -42,60 +42,66 @@ HANDSHAKE = EVERYWHERE - {NEWEST}
 SESSIONS = HANDSHAKE - {"2024-11-05"}
 STREAMABLE = EVERYWHERE - {"2024-11-05"}
 
-#: What varies between the revisions, and which of them have to show how they have it, or that they do not.
-CONCERNS: dict[str, set[str]] = {
-    "server-description": EVERYWHERE,
-    "session": EVERYWHERE,
-    "get-stream": STREAMABLE,
-    "version-header": STREAMABLE,
-    "method-header": STREAMABLE,
-    "name-header": STREAMABLE,
-    "param-headers": EVERYWHERE,
-    "batching": EVERYWHERE,
-    "unknown-method": EVERYWHERE,
-    "header-mismatch": STREAMABLE,
-    "unsupported-version": EVERYWHERE,
-    "missing-capability": EVERYWHERE,
-    "result-envelope": EVERYWHERE,
-    "asking": EVERYWHERE,
-    "ask-form": EVERYWHERE,
-    "ask-url": EVERYWHERE,
-    "ask-sampling": EVERYWHERE,
-    "ask-roots": EVERYWHERE,
-    "cache-hints": EVERYWHERE,
-    "long-lived-notifications": EVERYWHERE,
-    "input-schema": EVERYWHERE,
-    "output-schema": EVERYWHERE,
-    "title": EVERYWHERE,
-    "resource-link": EVERYWHERE,
-    "logging": EVERYWHERE,
-    "progress": EVERYWHERE,
-    "pagination": EVERYWHERE,
-    "cancellation": EVERYWHERE,
-    "resource-not-found": EVERYWHERE,
-    "event-ids": STREAMABLE,
-    "replay": SESSIONS,
-    "priming": {"2025-11-25"},
-    "ping": EVERYWHERE,
-    "invalid-arguments": EVERYWHERE,
-    "unknown-tool": EVERYWHERE,
-    "refusals": EVERYWHERE,
-    "delete-off": STREAMABLE,
-    "delete-on": SESSIONS,
+#: What varies between the revisions: which of them have to show how they have it, or that they do not, and what is
+#: found in every transcript that shows it.
+CONCERNS: dict[str, tuple[set[str], str]] = {
+    "server-description": (EVERYWHERE, '"capabilities": {'),
+    "session": (EVERYWHERE, "session"),
+    "get-stream": (STREAMABLE, "GET /mcp"),
+    "version-header": (STREAMABLE, "MCP-Protocol-Version"),
+    "method-header": (STREAMABLE, "Mcp-Method"),
+    "name-header": (STREAMABLE, "Mcp-Name"),
+    "param-headers": (EVERYWHERE, '"region"'),
+    "batching": (EVERYWHERE, "> ["),
+    "unknown-method": (EVERYWHERE, "-32601"),
+    "header-mismatch": (STREAMABLE, "Mcp-Method"),
+    "unsupported-version": (EVERYWHERE, "2031-01-01"),
+    "missing-capability": (EVERYWHERE, "error"),
+    "result-envelope": (EVERYWHERE, '"result"'),
+    "asking": (EVERYWHERE, "reserve"),
+    "ask-form": (EVERYWHERE, "In whose name?"),
+    "ask-url": (EVERYWHERE, "pay"),
+    "ask-sampling": (EVERYWHERE, "slogan"),
+    "ask-roots": (EVERYWHERE, "recipes"),
+    "cache-hints": (EVERYWHERE, '"result"'),
+    "long-lived-notifications": (EVERYWHERE, "notifications/tools/list_changed"),
+    "input-schema": (EVERYWHERE, "price"),
+    "output-schema": (EVERYWHERE, "stock"),
+    "title": (EVERYWHERE, '"rye"'),
+    "resource-link": (EVERYWHERE, "show"),
+    "logging": (EVERYWHERE, "notifications/message"),
+    "progress": (EVERYWHERE, "notifications/progress"),
+    "pagination": (EVERYWHERE, "nextCursor"),
+    "cancellation": (EVERYWHERE, "prove"),
+    "resource-not-found": (EVERYWHERE, "soup:/tomato"),
+    "event-ids": (STREAMABLE, "Last-Event-ID"),
+    "replay": (SESSIONS, "Last-Event-ID"),
+    "priming": ({"2025-11-25"}, "retry: "),
+    "ping": (EVERYWHERE, '"ping"'),
+    "invalid-arguments": (EVERYWHERE, "Invalid arguments"),
+    "unknown-tool": (EVERYWHERE, "bagel"),
+    "refusals": (EVERYWHERE, "evil.example"),
+    "delete-off": (STREAMABLE, "DELETE /mcp"),
+    "delete-on": (SESSIONS, "DELETE /mcp"),
     # What the oldest has, or lacks, alone.
-    "pair-endpoint": {"2024-11-05"},
-    "progress-without-message": {"2024-11-05"},
-    "no-annotations": {"2024-11-05"},
-    "no-audio": {"2024-11-05"},
-    "completions-capability": {"2024-11-05"},
+    "pair-endpoint": ({"2024-11-05"}, "event: endpoint"),
+    "progress-without-message": ({"2024-11-05"}, "notifications/progress"),
+    "no-annotations": ({"2024-11-05"}, '"price"'),
+    "no-audio": ({"2024-11-05"}, "audio/wav"),
+    "completions-capability": ({"2024-11-05"}, '"capabilities": {'),
 }
 
 
 @pytest.mark.parametrize("version", speak.VERSIONS)
 def test_every_concern_is_shown(version: str) -> None:
-    shown = set().union(*(one.covers for one in transcripts.every() if one.version == version))
-    wanted = {concern for concern, versions in CONCERNS.items() if version in versions}
+    shown: set[str] = set().union(*(one.covers for one in transcripts.every() if one.version == version))
+    wanted = {concern for concern, (versions, _) in CONCERNS.items() if version in versions}
     assert (wanted - shown, shown - wanted) == (set(), set())
+
+
+def test_no_transcript_claims_what_it_lacks() -> None:
+    claims = [(one, concern) for one in transcripts.every() for concern in one.covers]
+    assert [(str(one.path), concern) for one, concern in claims if CONCERNS[concern][1] not in one.text()] == []
 
 
 @pytest.mark.parametrize("kind", ["HTTP", "channel"])
