@@ -214,10 +214,9 @@ def _fault_of_block(block: JSON) -> str | None:
 def _fault_of_members(at: str, members: _Members, value: Mapping[str, JSON]) -> str | None:
     for name, required, types, wanted in members:
         held = value.get(name)
-        if required or held is not None:
-            # A boolean is a number to Python alone.
-            if not isinstance(held, types) or isinstance(held, bool):
-                return f"{at}{name} must be {wanted}"
+        # A boolean is a number to Python alone.
+        if (required or held is not None) and (not isinstance(held, types) or isinstance(held, bool)):
+            return f"{at}{name} must be {wanted}"
     return None
 
 

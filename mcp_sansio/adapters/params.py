@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from mcp_sansio.dispatcher import LISTEN_FILTER, LISTEN_URIS
 from mcp_sansio.operation import Operation
 from mcp_sansio.types import JSON, LOG_LEVELS
 
@@ -49,9 +48,7 @@ def _context(value: JSON) -> bool:
 def _filter(value: JSON) -> bool:
     if not isinstance(value, dict):
         return False
-    if not all(isinstance(value.get(flag), bool | None) for flag in LISTEN_FILTER):
-        return False
-    uris = value.get(LISTEN_URIS, [])
+    uris = value.get("resourceSubscriptions", [])
     return isinstance(uris, list) and all(isinstance(uri, str) for uri in uris)
 
 
@@ -76,7 +73,7 @@ FIELDS: Mapping[Operation, tuple[Field, ...]] = {
         ("context", False, _context, "an object whose arguments are strings"),
     ),
     Operation.LISTEN: (
-        ("notifications", True, _filter, "a filter object of booleans, with resourceSubscriptions a list of strings"),
+        ("notifications", True, _filter, "a filter object, with resourceSubscriptions a list of strings"),
     ),
 }
 

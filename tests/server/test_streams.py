@@ -476,7 +476,7 @@ def test_a_filter_that_is_none(version: str, wanted: Any) -> None:
     params = {} if wanted == "missing" else {"notifications": wanted}
     error = {
         "code": -32602,
-        "message": "params.notifications must be a filter object of booleans, with resourceSubscriptions a list of strings",
+        "message": "params.notifications must be a filter object, with resourceSubscriptions a list of strings",
     }
     refused = Http(version, simulation).request(LISTEN, params)
     assert (refused.status, refused.messages[0]["error"]) == (400, error)
