@@ -408,7 +408,10 @@ def package_megabytes() -> float:
 
 
 def _size_of(name: str) -> int:
-    files = importlib.metadata.distribution(name).files or ()
+    try:
+        files = importlib.metadata.distribution(name).files or ()
+    except importlib.metadata.PackageNotFoundError:
+        return 0  # older releases of the dependencies come without it
     return sum(Path(str(file.locate())).stat().st_size for file in files if file.suffix != ".pyc")
 
 
