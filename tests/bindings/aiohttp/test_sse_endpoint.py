@@ -106,7 +106,7 @@ async def test_what_it_cannot_be_made_of() -> None:
         SseEndpoint(endpoint, config=Config(), store=None)
     with pytest.raises(ValueError, match="needs a revision with a handshake"):
         SseEndpoint(bakery(), adapters=AdapterSet.default().only(*speak.ENVELOPE))
-    with pytest.raises(ValueError, match="'/{tenant}/sse' has a variable"):
+    with pytest.raises(ValueError, match=r"'/\{tenant\}/sse' has a variable"):
         SseEndpoint(endpoint).routes("/{tenant}/sse")
     with pytest.raises(TypeError, match="allowed_hosts is a collection of strings"):
         SseEndpoint(bakery(), allowed_hosts="mcp.example")
