@@ -220,7 +220,7 @@ def _declare_schemas(registry: Registry) -> None:
     region = Annotated[str, msgspec.Meta(extra_json_schema={"x-mcp-header": "Region"})]
 
     @registry.tool
-    async def deliver(region: region, to: Address | None = None) -> str:  # type: ignore[valid-type]
+    async def deliver(region: region, to: Address | None = None) -> str:
         """Deliver bread. HTTP mirrors the region in a header, where the revision has that."""
         return f"to {region}" if to is None else f"to {to.street}, {region}"
 

@@ -80,6 +80,7 @@ CONCERNS: dict[str, tuple[set[str], str]] = {
     "ping": (EVERYWHERE, '"ping"'),
     "invalid-arguments": (EVERYWHERE, "Invalid arguments"),
     "unknown-tool": (EVERYWHERE, "bagel"),
+    "limits": (EVERYWHERE, "call_timeout"),
     "refusals": (EVERYWHERE, "evil.example"),
     "delete-off": (STREAMABLE, "DELETE /mcp"),
     "delete-on": (SESSIONS, "DELETE /mcp"),
