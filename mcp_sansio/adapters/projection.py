@@ -7,7 +7,7 @@ that says what it was, so that nothing disappears unseen.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
 import attrs
 
@@ -49,6 +49,36 @@ class Shape:
     has_completions: bool
     progress: Members
     simplifies_schemas: bool
+
+    def without(self, *members: str) -> Self:
+        """This shape where none of `members` exists, in any object."""
+        held: dict[str, Any] = attrs.asdict(self, recurse=False)
+        sets = {name: value - {*members} for name, value in held.items() if isinstance(value, frozenset)}
+        return attrs.evolve(self, **sets)
+
+
+_HINTS = {"title", "readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"}
+_DESCRIBED = {"name", "title", "description", "icons", "_meta"}
+
+#: Every member that the revisions so far define. An older revision is this without what came after it; a newer one adds
+#: what it brings, in its own file.
+FULL = Shape(
+    implementation=frozenset({"name", "title", "version", "description", "websiteUrl", "icons"}),
+    tool=frozenset({*_DESCRIBED, "inputSchema", "outputSchema", "annotations"}),
+    resource=frozenset({*_DESCRIBED, "uri", "mimeType", "size", "annotations"}),
+    resource_template=frozenset({*_DESCRIBED, "uriTemplate", "mimeType", "annotations"}),
+    prompt=frozenset({*_DESCRIBED, "arguments"}),
+    prompt_argument=frozenset({"name", "title", "description", "required"}),
+    tool_annotations=frozenset(_HINTS),
+    annotations=frozenset({"audience", "priority", "lastModified"}),
+    content=frozenset({*_DESCRIBED, "type", "text", "data", "mimeType", "resource", "uri", "size", "annotations"}),
+    contents=frozenset({"uri", "mimeType", "text", "blob", "_meta"}),
+    content_types=frozenset({"text", "image", "audio", "resource", "resource_link"}),
+    structured_content="any",
+    has_completions=True,
+    progress=frozenset({"progressToken", "progress", "total", "message"}),
+    simplifies_schemas=False,
+)
 
 
 def pick(wire: Mapping[str, JSON], members: Members) -> dict[str, JSON]:

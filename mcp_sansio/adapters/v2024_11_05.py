@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+import attrs
+
 from ._handshake import HandshakeAdapter
-from .projection import Shape
+from .projection import FULL, Shape
 
 
 class Adapter2024_11_05(HandshakeAdapter):
@@ -17,20 +19,12 @@ class Adapter2024_11_05(HandshakeAdapter):
     version: ClassVar[str] = "2024-11-05"
     asks_in_arguments: ClassVar[bool] = True
 
-    shape: ClassVar[Shape] = Shape(
+    shape: ClassVar[Shape] = attrs.evolve(
+        FULL.without("title", "icons", "_meta", "outputSchema", "lastModified", "resource_link", "audio", "message"),
         implementation=frozenset({"name", "version"}),
         tool=frozenset({"name", "description", "inputSchema"}),
-        resource=frozenset({"uri", "name", "description", "mimeType", "size", "annotations"}),
-        resource_template=frozenset({"uriTemplate", "name", "description", "mimeType", "annotations"}),
-        prompt=frozenset({"name", "description", "arguments"}),
-        prompt_argument=frozenset({"name", "description", "required"}),
-        tool_annotations=frozenset(),
-        annotations=frozenset({"audience", "priority"}),
         content=frozenset({"type", "text", "data", "mimeType", "resource", "annotations"}),
-        contents=frozenset({"uri", "mimeType", "text", "blob"}),
-        content_types=frozenset({"text", "image", "resource"}),
         structured_content="none",
         has_completions=False,
-        progress=frozenset({"progressToken", "progress", "total"}),
         simplifies_schemas=True,
     )

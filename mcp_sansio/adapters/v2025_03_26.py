@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+import attrs
+
 from ._handshake import HandshakeAdapter
-from .projection import Shape
+from .projection import FULL, Shape
 
 
 class Adapter2025_03_26(HandshakeAdapter):
@@ -19,20 +21,11 @@ class Adapter2025_03_26(HandshakeAdapter):
     allows_batch: ClassVar[bool] = True
     is_implied: ClassVar[bool] = True
 
-    shape: ClassVar[Shape] = Shape(
+    shape: ClassVar[Shape] = attrs.evolve(
+        FULL.without("title", "icons", "_meta", "outputSchema", "lastModified", "resource_link"),
         implementation=frozenset({"name", "version"}),
-        tool=frozenset({"name", "description", "inputSchema", "annotations"}),
-        resource=frozenset({"uri", "name", "description", "mimeType", "size", "annotations"}),
-        resource_template=frozenset({"uriTemplate", "name", "description", "mimeType", "annotations"}),
-        prompt=frozenset({"name", "description", "arguments"}),
-        prompt_argument=frozenset({"name", "description", "required"}),
-        tool_annotations=frozenset({"title", "readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"}),
-        annotations=frozenset({"audience", "priority"}),
+        tool_annotations=FULL.tool_annotations,
         content=frozenset({"type", "text", "data", "mimeType", "resource", "annotations"}),
-        contents=frozenset({"uri", "mimeType", "text", "blob"}),
-        content_types=frozenset({"text", "image", "audio", "resource"}),
         structured_content="none",
-        has_completions=True,
-        progress=frozenset({"progressToken", "progress", "total", "message"}),
         simplifies_schemas=True,
     )

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
+import attrs
+
 from mcp_sansio.asking import ELICIT
 from mcp_sansio.outcome import InputRequest
 from mcp_sansio.types import JSON, RequestId
 
 from ._handshake import HandshakeAdapter
-from .projection import Shape
+from .projection import FULL, Shape
 
 
 class Adapter2025_06_18(HandshakeAdapter):
@@ -19,28 +21,10 @@ class Adapter2025_06_18(HandshakeAdapter):
     version: ClassVar[str] = "2025-06-18"
     can_push_ask: ClassVar[bool] = True
 
-    shape: ClassVar[Shape] = Shape(
+    shape: ClassVar[Shape] = attrs.evolve(
+        FULL.without("icons"),
         implementation=frozenset({"name", "title", "version"}),
-        tool=frozenset({"name", "title", "description", "inputSchema", "outputSchema", "annotations", "_meta"}),
-        resource=frozenset({"uri", "name", "title", "description", "mimeType", "size", "annotations", "_meta"}),
-        resource_template=frozenset(
-            {"uriTemplate", "name", "title", "description", "mimeType", "annotations", "_meta"}
-        ),
-        prompt=frozenset({"name", "title", "description", "arguments", "_meta"}),
-        prompt_argument=frozenset({"name", "title", "description", "required"}),
-        tool_annotations=frozenset({"title", "readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"}),
-        annotations=frozenset({"audience", "priority", "lastModified"}),
-        content=frozenset(
-            {
-                *("type", "text", "data", "mimeType", "resource", "annotations", "_meta"),
-                *("uri", "name", "title", "description", "size"),
-            }
-        ),
-        contents=frozenset({"uri", "mimeType", "text", "blob", "_meta"}),
-        content_types=frozenset({"text", "image", "audio", "resource", "resource_link"}),
         structured_content="object",
-        has_completions=True,
-        progress=frozenset({"progressToken", "progress", "total", "message"}),
         simplifies_schemas=True,
     )
 
