@@ -53,7 +53,9 @@ class Shape:
     def without(self, *members: str) -> Self:
         """This shape where none of `members` exists, in any object."""
         held: dict[str, Any] = attrs.asdict(self, recurse=False)
-        sets = {name: value - {*members} for name, value in held.items() if isinstance(value, frozenset)}
+        sets: dict[str, Any] = {
+            name: value - {*members} for name, value in held.items() if isinstance(value, frozenset)
+        }
         return attrs.evolve(self, **sets)
 
 
