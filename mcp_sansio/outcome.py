@@ -48,6 +48,7 @@ class FailureKind(StrEnum):
     UNSUPPORTED_MEDIA = "unsupported_media"
     TOO_LARGE = "too_large"
     HEADERS_TOO_LARGE = "headers_too_large"
+    TOO_SLOW = "too_slow"
     TOO_MANY = "too_many"
     TIMED_OUT = "timed_out"
     UNAVAILABLE = "unavailable"

@@ -56,6 +56,7 @@ HANDSHAKE_FAILURES: Mapping[FailureKind, FailureCode] = {
     FailureKind.UNSUPPORTED_MEDIA: (-32600, 415),
     FailureKind.TOO_LARGE: (-32600, 413),
     FailureKind.HEADERS_TOO_LARGE: (-32600, 431),
+    FailureKind.TOO_SLOW: (-32600, 408),
     FailureKind.TOO_MANY: (-32600, 429),
     FailureKind.TIMED_OUT: (-32603, 200),
     FailureKind.UNAVAILABLE: (-32603, 503),

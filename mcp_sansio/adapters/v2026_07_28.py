@@ -10,7 +10,7 @@ from mcp_sansio.outcome import FailureKind
 
 from ._envelope import EnvelopeAdapter
 from .base import FailureCode
-from .projection import Shape
+from .projection import FULL, Shape
 
 
 class Adapter2026_07_28(EnvelopeAdapter):
@@ -56,37 +56,11 @@ class Adapter2026_07_28(EnvelopeAdapter):
         FailureKind.UNSUPPORTED_MEDIA: (-32600, 415),
         FailureKind.TOO_LARGE: (-32600, 413),
         FailureKind.HEADERS_TOO_LARGE: (-32600, 431),
+        FailureKind.TOO_SLOW: (-32600, 408),
         FailureKind.TOO_MANY: (-32600, 429),
         FailureKind.TIMED_OUT: (-32603, 200),
         FailureKind.UNAVAILABLE: (-32603, 503),
         FailureKind.INTERNAL: (-32603, 200),
     }
 
-    shape: ClassVar[Shape] = Shape(
-        implementation=frozenset({"name", "title", "version", "description", "websiteUrl", "icons"}),
-        tool=frozenset(
-            {"name", "title", "description", "inputSchema", "outputSchema", "annotations", "icons", "_meta"}
-        ),
-        resource=frozenset(
-            {"uri", "name", "title", "description", "mimeType", "size", "annotations", "icons", "_meta"}
-        ),
-        resource_template=frozenset(
-            {"uriTemplate", "name", "title", "description", "mimeType", "annotations", "icons", "_meta"}
-        ),
-        prompt=frozenset({"name", "title", "description", "arguments", "icons", "_meta"}),
-        prompt_argument=frozenset({"name", "title", "description", "required"}),
-        tool_annotations=frozenset({"title", "readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"}),
-        annotations=frozenset({"audience", "priority", "lastModified"}),
-        content=frozenset(
-            {
-                *("type", "text", "data", "mimeType", "resource", "annotations", "_meta"),
-                *("uri", "name", "title", "description", "size", "icons"),
-            }
-        ),
-        contents=frozenset({"uri", "mimeType", "text", "blob", "_meta"}),
-        content_types=frozenset({"text", "image", "audio", "resource", "resource_link"}),
-        structured_content="any",
-        has_completions=True,
-        progress=frozenset({"progressToken", "progress", "total", "message"}),
-        simplifies_schemas=False,
-    )
+    shape: ClassVar[Shape] = FULL

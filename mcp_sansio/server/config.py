@@ -12,7 +12,8 @@ class Config:
     """The limits and choices of a server. Sizes are in bytes, times in seconds.
 
     Messages: `max_message` bounds an HTTP body or one message of a channel, `max_depth` its nesting, `max_batch` the
-    messages in a batch, `max_headers` a request's header section.
+    messages in a batch, `max_headers` a request's header section. `receive_timeout` is how long the body of an HTTP
+    request may take to come in once its headers are there.
 
     Calls: `max_calls` bounds those in flight on one channel or in one session, `call_timeout` how long one may run,
     `ask_timeout` how long a pushed question waits, `max_answers` and `max_rounds` how much one call may ask.
@@ -35,6 +36,7 @@ class Config:
     max_depth: int = 128
     max_batch: int = 100
     max_headers: int = 64 * 2**10
+    receive_timeout: float = 120.0
 
     max_calls: int = 1_000
     call_timeout: float = 3600.0

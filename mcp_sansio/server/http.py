@@ -73,6 +73,7 @@ class HttpTransaction:
         self._cors: tuple[tuple[str, str], ...] = ()
         self._body: list[bytes] = []
         self._received = 0
+        self._receive_by: float | None = None
         self._parts: deque[Part] = deque()
         self._events: deque[Event] = deque()
         self._unsent = 0
@@ -105,6 +106,8 @@ class HttpTransaction:
             fault = gate.fault_of_content_type(self.headers)
             if fault is not None:
                 self.refuse(fault)
+            else:
+                self._receive_by = self.server.runtime.now() + self.config.receive_timeout
 
     def receive_body(self, data: bytes) -> None:
         """A piece of the request's body. More than `Config.max_message` bytes are refused as soon as they are seen."""
@@ -139,6 +142,8 @@ class HttpTransaction:
 
     def handle_timeout(self, now: float) -> None:
         """The time of `next_deadline` has come; `now` is in the runtime's seconds."""
+        if self.receiving:
+            self._check_arrival(now)
         if self._keep_alive is not None and self._keep_alive <= now:
             self._keep_alive = now + self.config.keep_alive
             self.on_silence()
@@ -161,6 +166,8 @@ class HttpTransaction:
 
     def next_deadline(self) -> float | None:
         """When to call `handle_timeout`, in the runtime's seconds, or ``None``."""
+        if self.receiving:
+            return self._receive_by
         if not self._running:
             return self._keep_alive
         deadlines = [running.next_deadline() for running in self._running]
@@ -307,6 +314,13 @@ class HttpTransaction:
         self._parts.append(part)
         if isinstance(part, Body):
             self._unsent += len(part.data)
+
+    def _check_arrival(self, now: float) -> None:
+        """A body that comes byte by byte would hold its connection, and what it sent, for as long as it likes."""
+        if self._receive_by is not None and self._receive_by <= now:
+            self._body.clear()
+            seconds = self.config.receive_timeout
+            self.refuse(Failure(FailureKind.TOO_SLOW, f"the body took longer than {seconds:g} seconds to come in"))
 
     def _fault_of_head(self) -> Failure | None:
         if self.headers.size > self.config.max_headers:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
-from mcp_sansio import Config, Exchange, Head, PeerFaulted, Registry
-from mcp_sansio.testing import Simulation
+from mcp_sansio import Config, Exchange, Failure, FailureKind, Head, PeerFaulted, Registry
+from mcp_sansio.testing import SimulatedHttp, Simulation
 from mcp_sansio.wire.json import encode
 from speak import ENVELOPE, HANDSHAKE, META, VERSIONS, Channel, Http, assert_json, notification
 
@@ -258,6 +259,47 @@ def test_a_body_is_refused_as_soon_as_it_is_too_large(version: str) -> None:
     transaction.receive_body(b"1" * 100)
     transaction.receive_end()
     assert (transaction.data_to_send(), transaction._body) == ([], [])
+
+
+def receiving(simulation: Simulation, headers: Mapping[str, str] = {}) -> SimulatedHttp:
+    """A request whose headers are there, and whose body is not."""
+    exchange = SimulatedHttp(simulation, simulation.server.http_transaction())
+    simulation.peers.append(exchange)
+    accept = "application/json, text/event-stream"
+    exchange.engine.receive_request("POST", "/mcp", {"Content-Type": "application/json", "Accept": accept, **headers})
+    return exchange
+
+
+def test_a_body_that_comes_byte_by_byte_is_given_up_when_its_time_is_over() -> None:
+    """However steadily it comes: the time is that of the whole body, so nobody holds a connection by a trickle."""
+    simulation = Simulation(registry(), config=Config(receive_timeout=30))
+    exchange = receiving(simulation)
+    for _ in range(29):
+        exchange.engine.receive_body(b" ")
+        simulation.advance(1)
+    simulation.settle()
+    assert (exchange.head, exchange.engine.next_deadline()) == (None, 30)
+    simulation.advance(1)
+    text = "the body took longer than 30 seconds to come in"
+    assert_json(exchange, 408, error(simulation.server.adapters.fallback.version, -32600, text))
+    assert exchange.happened == [PeerFaulted(Failure(FailureKind.TOO_SLOW, text))]
+    exchange.engine.receive_body(b"more")
+    exchange.engine.receive_end()
+    assert (exchange.engine.receiving, exchange.engine.next_deadline(), exchange.engine._body) == (False, None, [])
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_time_of_a_body_is_not_that_of_its_call(version: str) -> None:
+    simulation = Simulation(registry(), config=Config(receive_timeout=30, keep_alive=1000))
+    speaker = Http(version, simulation)
+    message = speaker.message("tools/call", {"name": "wait", "arguments": {}})
+    exchange = receiving(simulation, speaker.headers(message))
+    simulation.advance(29)
+    exchange.engine.receive_body(encode(message))
+    exchange.engine.receive_end()
+    simulation.settle()
+    simulation.advance(100)
+    assert (exchange.head, exchange.engine.next_deadline()) == (None, 1029)
 
 
 @pytest.mark.parametrize("version", VERSIONS)

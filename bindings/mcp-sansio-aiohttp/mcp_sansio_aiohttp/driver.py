@@ -47,6 +47,7 @@ class Driver:
     _woken = False
     _lost = False
     _alone = False
+    _linger = _LINGER_SECONDS
 
     def __init__(self, host: Host, request: web.Request, open_engine: Callable[..., HttpTransaction]) -> None:
         self._host = host
@@ -83,20 +84,38 @@ class Driver:
         engine.receive_request(request.method, request.raw_path, request.headers)
         content = request.content
         try:
-            while engine.receiving and not content.at_eof():
-                engine.receive_body(await content.readany())
+            if engine.receiving and not content.at_eof():
+                engine.receive_body(content.read_nowait())  # mostly this is all of it
+                await self._receive_rest()
         except web.RequestPayloadError as error:
             if request.transport is None:
                 raise ConnectionResetError("the client left") from error
             engine.receive_disconnect()
             return await self._cut(web.Response(status=400, text="400: the body cannot be read"))
-        except RuntimeError as error:
-            # aiohttp has this for a body that was still to come when the connection ended.
+        except (OSError, RuntimeError) as error:
+            # What ended the connection, and what aiohttp has for a body that was still to come then.
             if request.transport is None:
                 raise ConnectionResetError("the client left") from error
             raise
         engine.receive_end()
         return None
+
+    async def _receive_rest(self) -> None:
+        """Read what was not here with the headers, for as long as the engine waits for it."""
+        engine, content = self._engine, self._request.content
+        if content.at_eof():
+            return
+        due = engine.next_deadline()
+        limit = asyncio.timeout(None if due is None else due - self._host.server.runtime.now())
+        try:
+            async with limit:
+                while engine.receiving and not content.at_eof():
+                    engine.receive_body(await content.readany())
+        except TimeoutError:
+            if due is None or not limit.expired():
+                raise
+            engine.handle_timeout(max(due, self._host.server.runtime.now()))
+            self._linger = 0.0  # it has had its time
 
     # The response
 
@@ -146,11 +165,11 @@ class Driver:
             transport.write_eof()
         content, left = self._request.content, _LINGER_BYTES
         try:
-            async with asyncio.timeout(_LINGER_SECONDS):
+            async with asyncio.timeout(self._linger):
                 while left > 0 and not content.at_eof():
                     left -= len(await content.readany())
-        except (TimeoutError, web.RequestPayloadError):
-            pass  # the connection is cut for it in any case
+        except (OSError, RuntimeError, web.RequestPayloadError):
+            pass  # out of time, or gone, or no HTTP: the connection is cut in any case
         if not content.is_eof():
             self._request.protocol.force_close()
         return response
