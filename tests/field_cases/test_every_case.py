@@ -1,0 +1,175 @@
+"""All hundred cases: which tests try each, or why it concerns no server."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+A, B, C, D, E, F, G, H, I, J = (  # noqa: E741
+    f"test_{name}"
+    for name in (
+        "a_negotiation",
+        "b_sessions",
+        "c_http",
+        "d_event_streams",
+        "e_lines",
+        "f_values",
+        "g_in_flight",
+        "h_asking",
+        "i_tools",
+        "j_resources",
+    )
+)
+SOCKETS, PROCESSES = "test_sockets", "test_processes"
+CLIENT = "the client's alone: "
+
+#: The files whose tests name the case's number, or the reason why there is nothing for a server to get wrong.
+CASES: dict[int, tuple[str, ...] | str] = {
+    1: (A, SOCKETS),
+    2: (A, SOCKETS),
+    3: (A,),
+    4: CLIENT + "what to do with the version that a server settled on",
+    5: CLIENT + "which header a client sends after the handshake; case 1 tries what a server says of a wrong one",
+    6: (A,),
+    7: (A, PROCESSES),
+    8: CLIENT + "when to fall back to a handshake; cases 7, 9 and 11 try what a server answers to a probe",
+    9: (A,),
+    10: (A,),
+    11: (A,),
+    12: CLIENT + "starting over after 404; case 13 tries that the 404 is sent",
+    13: (B, SOCKETS),
+    14: (B,),
+    15: (B, SOCKETS),
+    16: (B,),
+    17: (C, SOCKETS),
+    18: (C, SOCKETS),
+    19: (C,),
+    20: (C,),
+    21: (SOCKETS,),
+    22: (C, SOCKETS),
+    23: (C, SOCKETS),
+    24: (C, SOCKETS),
+    25: (C,),
+    26: (SOCKETS,),
+    27: (C, SOCKETS),
+    28: CLIENT + "a limit on what a server answers; cases 27 and 46 try the decoders' limits",
+    29: (C, SOCKETS),
+    30: (D,),
+    31: (D,),
+    32: (D, E),
+    33: (D,),
+    34: (D,),
+    35: (D,),
+    36: CLIENT
+    + "what becomes of a caller whose stream ends; case 35 tries that streams are ended after their response",
+    37: (D,),
+    38: (D, SOCKETS),
+    39: CLIENT + "reading a response in either form; case 17 tries that each is sent to who accepts it",
+    40: (D, SOCKETS),
+    41: CLIENT + "trusting an address that a server names; case 40 tries that it is a path of the same origin",
+    42: (D,),
+    43: (E, PROCESSES),
+    44: (PROCESSES,),
+    45: (PROCESSES,),
+    46: (E, PROCESSES),
+    47: (E,),
+    48: (PROCESSES,),
+    49: CLIENT + "ending a child; case 48 tries that the child ends by itself",
+    50: CLIENT + "reading a child's error output",
+    51: CLIENT + "starting a child",
+    52: (E, PROCESSES),
+    53: (F,),
+    54: (F,),
+    55: (F,),
+    56: (F, SOCKETS),
+    57: (F,),
+    58: (F,),
+    59: (F,),
+    60: (F,),
+    61: (F,),
+    62: (F,),
+    63: (F,),
+    64: (F,),
+    65: (F,),
+    66: (F,),
+    67: (F,),
+    68: (G,),
+    69: (G,),
+    70: CLIENT + "a response after its caller gave up; case 76 tries a late answer to a server's question",
+    71: (G,),
+    72: (G,),
+    73: (G, PROCESSES),
+    74: (G, SOCKETS),
+    75: CLIENT + "scopes held across a caller's code; the core has no tasks, and case 48 tries that a server ends",
+    76: (G,),
+    77: (H,),
+    78: (H,),
+    79: CLIENT + "declaring what there is no handler for; case 81 tries that what is not declared is not asked",
+    80: (H,),
+    81: (H,),
+    82: (H,),
+    83: (H,),
+    84: (H,),
+    85: (I,),
+    86: (I,),
+    87: (I, F),
+    88: (I,),
+    89: (I,),
+    90: (I,),
+    91: (I,),
+    92: (I,),
+    93: (J,),
+    94: (J,),
+    95: (J,),
+    96: (J,),
+    97: CLIENT + "reading WWW-Authenticate; authorization is left to the application that serves",
+    98: "the application's that serves: its middleware answers 401 and names the metadata",
+    99: CLIENT + "the name of a resource in a token request",
+    100: CLIENT + "asking for more scope after 403",
+}
+
+
+def named() -> dict[tuple[str, int], list[str]]:
+    """The tests of each file and case number."""
+    found: dict[tuple[str, int], list[str]] = {}
+    for path in sorted(HERE.glob("test_*.py")):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
+                match = re.match(r"test_case_(\d+(?:_and_\d+)*)_\w", node.name)
+                for number in match[1].split("_and_") if match else ():
+                    found.setdefault((path.stem, int(number)), []).append(node.name)
+    return found
+
+
+def test_all_hundred_are_accounted_for() -> None:
+    assert list(CASES) == list(range(1, 101))
+
+
+@pytest.mark.parametrize("number", CASES)
+def test_what_is_said_to_be_tried_is_tried(number: int) -> None:
+    held = CASES[number]
+    tried = {file for file, case in named() if case == number}
+    if isinstance(held, str):
+        assert (tried, len(held) > len(CLIENT)) == (set(), True)
+    else:
+        assert tried == set(held)
+
+
+def test_every_test_here_names_its_case() -> None:
+    nameless = [
+        f"{path.stem}: {node.name}"
+        for path in HERE.glob("test_*.py")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.name.startswith("test_")
+        and not node.name.startswith("test_case_")
+    ]
+    assert sorted(nameless) == [
+        "test_every_case: test_all_hundred_are_accounted_for",
+        "test_every_case: test_every_test_here_names_its_case",
+        "test_every_case: test_what_is_said_to_be_tried_is_tried",
+    ]
