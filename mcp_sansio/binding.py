@@ -172,9 +172,10 @@ def _typed_input(name: str, params: Sequence[Param], lax: bool) -> tuple[dict[st
 def _typed_param(name: str, param: Param) -> Typed:
     where = f"{name}, parameter {param.name!r}"
     if param.type is EMPTY:
-        raise DeclarationError(
-            f"{where} has no annotation, so it cannot be published; give it one, like {param.name}: str"
-        )
+        advice = f"give it one, like {param.name}: str, or {param.name}: Exchange for the context of the call"
+        if param.name == "self":
+            advice = f"declare a method by its object, like registry.tool(thing.{name})"
+        raise DeclarationError(f"{where} has no annotation, so it cannot be published; {advice}")
     return Typed.of(spelled(param.type), where)
 
 

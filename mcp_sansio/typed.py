@@ -181,7 +181,8 @@ class _Check:
 
     def custom(self, info: mi.CustomType, where: str) -> None:
         if not foreign.is_pydantic(info.cls):
-            _refuse(where, f"{type_text(info.cls)} cannot be used. {ALLOWED}.")
+            hint = " The Exchange and a dependency are annotated by that type alone; provide() a dependency first."
+            _refuse(where, f"{type_text(info.cls)} cannot be used. {ALLOWED}.{'' if self.output else hint}")
         self.models = True
 
     def table(self, info: mi.DictType, where: str) -> None:

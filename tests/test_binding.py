@@ -331,6 +331,7 @@ def _args(*a: int) -> None: ...
 def _kwargs(**a: int) -> None: ...
 def _positional(a: int, /) -> None: ...
 def _bare(a) -> None: ...  # type: ignore[no-untyped-def]
+def _method(self, a: int) -> None: ...  # type: ignore[no-untyped-def]
 def _twice(a: Exchange, b: Exchange) -> None: ...
 def _missing(a: Missing) -> None: ...
 def _broken(a: "1 +") -> None: ...  # type: ignore[valid-type]  # noqa: F722
@@ -356,12 +357,13 @@ class TestDeclarations:
             (_args, r"\*a.*name each parameter"),
             (_kwargs, r"\*\*a.*name each parameter"),
             (_positional, "'a' is positional-only"),
-            (_bare, "'a' has no annotation"),
+            (_bare, "'a' has no annotation.*a: Exchange for the context"),
+            (_method, "'self' has no annotation.*by its object"),
             (_twice, "'a' and 'b' are both the exchange"),
             (_missing, "'Missing', which cannot be found"),
             (_broken, "cannot be read"),
             (_complex, "_complex, parameter 'size': complex.*Allowed are"),
-            (_nested, "parameter 'a': complex"),
+            (_nested, "parameter 'a': complex.*provide"),
             (_generator, "generator"),
             (_async_generator, "generator"),
             (_header, "x-mcp-header"),
