@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -133,6 +134,7 @@ CASES: dict[int, tuple[str, ...] | str] = {
 }
 
 
+@cache
 def named() -> dict[tuple[str, int], list[str]]:
     """The tests of each file and case number."""
     found: dict[tuple[str, int], list[str]] = {}
