@@ -235,8 +235,9 @@ class Driver:
             return
         if self._timer is not None:
             self._timer.cancel()
-        # The engine holds this driver by `_wake`. Without the way back both are freed now, and not by the collector.
+        # The engine and the watch hold this driver. Without the ways back all are freed now, and not by the collector.
         del self._engine
+        self._watch = None
 
     def _go_alone(self) -> None:
         self._alone = True
