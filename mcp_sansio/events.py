@@ -19,7 +19,11 @@ Work = Callable[[], Awaitable[None]]
 
 @attrs.define(eq=False)
 class CallReceived:
-    """A call for a handler. Spawn ``run()`` in a task; it replies by itself and raises nothing but cancellation."""
+    """A call for a handler. Spawn ``run()`` in a task; it replies by itself and raises nothing but cancellation.
+
+    Cancel the task after `CallCancelled`, or with the engine itself. A task that is cancelled before its first step
+    leaves its call in flight until `Config.call_timeout`.
+    """
 
     call: Call
     run: Work = attrs.field(repr=False)

@@ -36,18 +36,26 @@ async def run_in_place(function: Callable[[], T], /) -> T:
     return function()
 
 
+def run_at_once(function: Callable[[], None], /) -> None:
+    """Runs `function` on the calling thread, for those whose handlers have no other."""
+    function()
+
+
 @attrs.frozen(kw_only=True)
 class Runtime:
     """What a binding lends.
 
     `now` gives monotonic seconds, `token_bytes` that many unguessable bytes (``secrets.token_bytes``), `event` a fresh
-    `Event`, and `run_sync` runs a plain ``def`` handler.
+    `Event`, and `run_sync` runs a plain ``def`` handler. Where that is another thread, `run_in_loop` brings a function
+    back to the thread that drives the engines (``loop.call_soon_threadsafe``), since such a handler may declare tools
+    and announce updates; on the driving thread itself it should run the function at once.
     """
 
     now: Callable[[], float]
     token_bytes: Callable[[int], bytes]
     event: Callable[[], Event]
     run_sync: RunSync = run_in_place
+    run_in_loop: Callable[[Callable[[], None]], None] = run_at_once
 
     def token(self) -> str:
         """A fresh identifier of 128 bits: 32 hexadecimal digits, so it is safe in a header, a URL and a log."""

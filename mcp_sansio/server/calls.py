@@ -214,6 +214,7 @@ class RunningCall:
             self.finish(Failure(FailureKind.TIMED_OUT, f"the call took longer than {seconds:g} seconds"))
             return True
         for question in [question for question in self._questions if question.deadline <= now]:
+            self._questions.remove(question)
             self._outlet.send(self.call.adapter.encode_withdrawal(question.id, "nobody answered in time"))
             self._server.questions.close(question)
             question.event.set()

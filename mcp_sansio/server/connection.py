@@ -208,6 +208,8 @@ class ServerConnection:
             self._start(call, group)
 
     def _fault_of(self, call: Call) -> Failure | None:
+        if self.server.closing and call.operation is not Operation.PING:
+            return Failure(FailureKind.UNAVAILABLE, "this server is shutting down")
         if call.adapter.has_handshake and self._negotiated is None and call.operation not in _BEFORE_HANDSHAKE:
             return Failure(FailureKind.HANDSHAKE_MISSING, "the handshake is missing: send initialize first")
         if call.id in self._calls:

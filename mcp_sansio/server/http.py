@@ -103,11 +103,21 @@ class HttpTransaction:
             self.state = advance(RESPONSE, self.state, ResponseInput.RECEIVED)
             self._handle()
         else:
-            fault = gate.fault_of_content_type(self.headers)
+            fault = gate.fault_of_content_type(self.headers) or self._fault_of_announced_size()
             if fault is not None:
                 self.refuse(fault)
             else:
                 self._receive_by = self.server.runtime.now() + self.config.receive_timeout
+
+    def _fault_of_announced_size(self) -> Failure | None:
+        announced = self.headers.get("content-length", "0").strip()
+        # What is no number is for the HTTP layer to refuse; the bytes themselves are counted in any case.
+        if not (announced.isascii() and announced.isdigit()) or int(announced[:20]) <= self.config.max_message:
+            return None
+        return self._too_large()
+
+    def _too_large(self) -> Failure:
+        return Failure(FailureKind.TOO_LARGE, f"the body is larger than {self.config.max_message} bytes")
 
     def receive_body(self, data: bytes) -> None:
         """A piece of the request's body. More than `Config.max_message` bytes are refused as soon as they are seen."""
@@ -116,7 +126,7 @@ class HttpTransaction:
         self._received += len(data)
         if self._received > self.config.max_message:
             self._body.clear()
-            self.refuse(Failure(FailureKind.TOO_LARGE, f"the body is larger than {self.config.max_message} bytes"))
+            self.refuse(self._too_large())
             return
         self._body.append(data)
 
@@ -208,7 +218,7 @@ class HttpTransaction:
 
     def on_silence(self) -> None:
         """Nothing was sent for `Config.keep_alive` seconds: say something, so that no proxy cuts the connection."""
-        self.write(encode_comment())
+        self.write_comment()
 
     # For the endpoints: what they may do
 
@@ -266,6 +276,11 @@ class HttpTransaction:
         """Send an event of the stream, if there is still somebody to read it."""
         if self.state is ResponseState.STREAMING:
             self._send(Body(event))
+
+    def write_comment(self) -> None:
+        """Send a sign of life, unless there is something to read anyway."""
+        if not self._unsent:
+            self.write(encode_comment())
 
     def end(self) -> None:
         """The response is complete."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from mcp_sansio.adapters.base import Adapter
 from mcp_sansio.events import CallCancelled
 from mcp_sansio.outcome import Failure
-from mcp_sansio.wire.sse import encode_comment, encode_event
+from mcp_sansio.wire.sse import encode_event
 
 from ._state import ResponseState
 from .calls import RunningCall
@@ -174,7 +174,7 @@ class PostReply:
     def on_silence(self) -> None:
         """Say something: a comment, for which a reply that waits becomes a stream."""
         self.become_stream()
-        self._http.write(encode_comment())
+        self._http.write_comment()
 
     def on_disconnect(self) -> None:
         """The client went away. A resumable stream waits for it."""

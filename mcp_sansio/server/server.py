@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Protocol
 
 from mcp_sansio.adapters.selection import AdapterSet
@@ -143,7 +144,10 @@ class Server:
     # Commands
 
     def publish(self, change: Change) -> None:
-        """Tell every client that listens for `change`. The registry's own changes come here by themselves."""
+        """Tell every client that listens for `change`. May be called from any thread; the registry does by itself."""
+        self.runtime.run_in_loop(partial(self._publish, change))
+
+    def _publish(self, change: Change) -> None:
         self.topics.publish(change)
         self.workers.changed(change)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mcp_sansio import Config, Exchange, Registry, elicit, elicit_accept
+from mcp_sansio import Body, Config, Exchange, Registry, elicit, elicit_accept
 from mcp_sansio.events import CallReceived
 from mcp_sansio.runtime import Event
 from mcp_sansio.testing import FakeEvent, SimulatedHttp, Simulation
@@ -123,9 +123,29 @@ def test_silence_turns_a_reply_into_a_stream(version: str) -> None:
     assert response.head is None
     simulation.advance(0.1)
     assert response.head == STREAM_HEAD
-    assert response.body.endswith(b":\n\n")
+    # The event that primes a stream is a sign of life as well.
+    primed = response.body.count(b"data:\n\n")
+    assert response.body.endswith(b"data:\n\n" if primed else b":\n\n")
     simulation.advance(30)
-    assert response.body.count(b":\n\n") - response.body.count(b"data:\n\n") == 3
+    assert response.body.count(b":\n\n") == 3
+
+
+def test_signs_of_life_do_not_pile_up_before_a_driver_that_does_not_take() -> None:
+    _, _, simulation = serve()
+    transaction = simulation.server.http_transaction()
+    transaction.receive_request("POST", "/mcp", {"content-type": "application/json"})
+    transaction.receive_body(encode({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "work"}}))
+    transaction.receive_end()
+    for now in (15, 30, 45, 60):
+        transaction.handle_timeout(now)
+    assert transaction.data_to_send() == [STREAM_HEAD, Body(b":\n\n")]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_what_follows_a_stream_that_began_in_silence(version: str) -> None:
+    _, gates, simulation = serve()
+    response = Http(version, simulation).call("work")
+    simulation.advance(45)
     for name in ("first", "second", "third"):
         gates.go(name)
     assert (texts(response), response.ended) == (["done"], True)

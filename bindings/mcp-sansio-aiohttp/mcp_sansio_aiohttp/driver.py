@@ -54,7 +54,7 @@ class Driver:
         self._request = request
         self._loop = asyncio.get_running_loop()
         self._thread = get_ident()
-        host.server.bind(self._loop, self._thread)
+        host.loop.bind(self._loop, self._thread)
         self._tasks: dict[Call, asyncio.Task[None]] = {}
         self._engine = open_engine(
             principal=checked_principal(host.principal(request)),

@@ -13,7 +13,7 @@ from mcp_sansio import AdapterSet, Config, Registry, Server, SessionStore, State
 
 from .driver import Driver
 from .facts import principal_of
-from .host import AsyncioServer, Host, Principal, asyncio_runtime
+from .host import Host, Principal, ServingLoop
 
 
 class Endpoint:
@@ -44,9 +44,10 @@ class Endpoint:
     ) -> None:
         allowed = _allowed(allowed_origins=allowed_origins, allowed_hosts=allowed_hosts)
         config = attrs.evolve(config or Config(), **allowed)
-        runtime = asyncio_runtime()
-        server = AsyncioServer(registry, runtime=runtime, adapters=adapters, config=config, store=store, states=states)
-        self._host = Host(server, principal)
+        loop = ServingLoop()
+        runtime = loop.runtime()
+        server = Server(registry, runtime=runtime, adapters=adapters, config=config, store=store, states=states)
+        self._host = Host(server, loop, principal)
 
     @property
     def server(self) -> Server:

@@ -11,37 +11,38 @@ from typing import Any
 
 from aiohttp import web
 
-from mcp_sansio import Change, Runtime, Server
+from mcp_sansio import Runtime, Server
 
 Principal = Callable[[web.Request], str | None]
 
 
-def asyncio_runtime() -> Runtime:
-    """The core's runtime on whichever event loop will serve. Its clock can be read in any thread."""
-    return Runtime(
-        now=time.monotonic,
-        token_bytes=secrets.token_bytes,
-        event=asyncio.Event,
-        run_sync=asyncio.to_thread,
-    )
+class ServingLoop:
+    """The event loop that serves, once it does: endpoints may be made before there is one."""
 
-
-class AsyncioServer(Server):
-    """A `Server` whose changes may be published from any thread: plain ``def`` handlers run in threads of their own."""
-
-    _loop: asyncio.AbstractEventLoop | None = None
-    _thread: int | None = None
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: int | None = None
 
     def bind(self, loop: asyncio.AbstractEventLoop, thread: int) -> None:
         """Serve on `loop`, which runs in `thread`."""
         self._loop, self._thread = loop, thread
 
-    def publish(self, change: Change) -> None:
-        """See `Server.publish`."""
+    def run(self, function: Callable[[], None], /) -> None:
+        """See `Runtime.run_in_loop`. While nothing is served, any thread will do."""
         if self._loop is None or self._thread == get_ident():
-            super().publish(change)
+            function()
         else:
-            call_from_thread(self._loop, super().publish, change)
+            call_from_thread(self._loop, function)
+
+    def runtime(self) -> Runtime:
+        """The core's runtime on this loop. Its clock can be read in any thread."""
+        return Runtime(
+            now=time.monotonic,
+            token_bytes=secrets.token_bytes,
+            event=asyncio.Event,
+            run_sync=asyncio.to_thread,
+            run_in_loop=self.run,
+        )
 
 
 def call_from_thread(loop: asyncio.AbstractEventLoop, callback: Callable[..., Any], *args: Any) -> None:
@@ -56,8 +57,9 @@ def call_from_thread(loop: asyncio.AbstractEventLoop, callback: Callable[..., An
 class Host:
     """A server, how to find out who a request is from, and the calls whose clients have gone but which go on."""
 
-    def __init__(self, server: AsyncioServer, principal: Principal) -> None:
+    def __init__(self, server: Server, loop: ServingLoop, principal: Principal) -> None:
         self.server = server
+        self.loop = loop
         self.principal = principal
         self._orphans: set[asyncio.Task[None]] = set()
         self._closed = False

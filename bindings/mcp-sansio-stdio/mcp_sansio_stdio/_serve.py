@@ -127,7 +127,17 @@ def _server(registry: Registry, threads: DaemonThreads, options: dict[str, Any])
     def run_sync(function: Callable[[], T], /) -> Awaitable[T]:
         return loop.run_in_executor(threads, contextvars.copy_context().run, function)
 
-    runtime = Runtime(now=loop.time, token_bytes=os.urandom, event=asyncio.Event, run_sync=run_sync)
+    here = threading.get_ident()
+
+    def run_in_loop(function: Callable[[], None], /) -> None:
+        if threading.get_ident() == here:
+            function()
+        else:
+            loop.call_soon_threadsafe(function)
+
+    runtime = Runtime(
+        now=loop.time, token_bytes=os.urandom, event=asyncio.Event, run_sync=run_sync, run_in_loop=run_in_loop
+    )
     return Server(registry, runtime=runtime, **options)
 
 
