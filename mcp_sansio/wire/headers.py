@@ -150,7 +150,7 @@ def _accepts(accept: str, media_type: str) -> bool:
     return False
 
 
-_ZERO_WEIGHT = re.compile(r"q\s*=\s*(?:0+\.?0*|\.0+)")
+_ZERO_WEIGHT = re.compile(r"q\s*=\s*(?:0+(?:\.0*)?|\.0+)")
 
 
 def _media_range(text: str) -> tuple[str, bool]:
