@@ -30,6 +30,7 @@ from .specs import CompletionRequest, CompletionSpec, PromptSpec, ResourceSpec, 
 from .storage import StoreFull
 from .types import JSON, CallToolResult, TextContent
 from .wire.json import encode, fault_of
+from .wording import short
 
 logger = logging.getLogger("mcp_sansio")
 
@@ -231,7 +232,7 @@ class Dispatcher:
     async def _call_tool(self, call: Call, scope: Scope, peer: Peer) -> Outcome:
         spec = self.registry.tools.get(call.target or "")
         if spec is None or not call.adapter.offers(spec):
-            return Failure(FailureKind.UNKNOWN_TARGET, f"there is no tool named {call.target!r}")
+            return Failure(FailureKind.UNKNOWN_TARGET, f"there is no tool named {short(call.target or '')!r}")
         try:
             value = await self._invoke(spec, spec.bound.parse(call.arguments), scope)
             return Value(tool_result(spec, value))
@@ -262,7 +263,7 @@ class Dispatcher:
     async def _get_prompt(self, call: Call, scope: Scope, peer: Peer) -> Outcome:
         spec = self.registry.prompts.get(call.target or "")
         if spec is None or not call.adapter.offers(spec):
-            return Failure(FailureKind.UNKNOWN_TARGET, f"there is no prompt named {call.target!r}")
+            return Failure(FailureKind.UNKNOWN_TARGET, f"there is no prompt named {short(call.target or '')!r}")
         try:
             return Value(prompt_result(await self._invoke(spec, spec.bound.parse(call.arguments), scope)))
         except ArgumentsInvalid as invalid:
@@ -273,9 +274,8 @@ class Dispatcher:
     async def _complete(self, call: Call, scope: Scope, peer: Peer) -> Outcome:
         request = _completion_request(call.params)
         if not self._knows(request):
-            return Failure(
-                FailureKind.INVALID_PARAMS, f"there is no {request.prompt or request.resource!r} to complete for"
-            )
+            named = short(request.prompt or request.resource or "")
+            return Failure(FailureKind.INVALID_PARAMS, f"there is no {named!r} to complete for")
         spec = self.registry.match_completion(request)
         if spec is None:
             return Value(completion_result(()))

@@ -73,6 +73,8 @@ class _Walk:
             self.faults.append((path_text(path), message))
 
     def look(self, info: mi.Type, value: JSON, path: Path) -> JSON:
+        if len(self.faults) >= MAX_FAULTS:
+            return value  # which is refused already, and may be huge
         while isinstance(info, mi.Metadata):
             info = info.type
         options = options_of(info)

@@ -570,6 +570,19 @@ class TestFaults:
 
         many = faults(bind(run), {"a": ["x" * 10_000] * 10_000, "b": "y" * 10_000, "z" * 10_000: 1})
         assert len(many) == 100
+        looked_at: list[int] = []
+
+        class Counted(msgspec.Struct):
+            n: int
+
+            def __post_init__(self) -> None:
+                looked_at.append(self.n)
+
+        def count(items: list[Counted]) -> None: ...
+
+        # After so many faults, the rest of what may be huge is not looked at any more.
+        assert len(faults(bind(count), {"items": [{}] * 100 + [{"n": 1}] * 1000})) == 100
+        assert looked_at == []
         assert max(len(path) + len(message) for path, message in many) < 100
 
         def table(a: dict[str, int], b: int = 0) -> None: ...

@@ -218,6 +218,24 @@ def test_params(version: str, method: str, params: Any, text: str) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize(
+    ("method", "params", "text"),
+    [
+        ("tools/call", {"name": "\x7f" * 10_000}, "there is no tool named {!r}"),
+        ("prompts/get", {"name": "\x7f" * 10_000}, "there is no prompt named {!r}"),
+        (
+            "completion/complete",
+            {"ref": {"type": "ref/prompt", "name": "\x7f" * 10_000}, "argument": {"name": "a", "value": "b"}},
+            "there is no {!r} to complete for",
+        ),
+    ],
+)
+def test_a_long_name_is_not_quoted_whole(version: str, method: str, params: Any, text: str) -> None:
+    refused = error(version, -32602, text.format("\x7f" * 200 + "…"), 1)
+    assert Channel(version, registry()).request(method, params) == [refused]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("arguments", [{}, None, "absent"])
 def test_arguments_may_be_left_out(version: str, arguments: Any) -> None:
     params = {"name": "plain"} | ({} if arguments == "absent" else {"arguments": arguments})
@@ -540,7 +558,7 @@ def test_cors(version: str) -> None:
 
 @pytest.mark.parametrize("nonsense", ["x\r\nSet-Cookie: a=b", "x\udcff", "\x00", "é"])
 def test_what_is_not_printable_is_not_sent_back_in_a_header(nonsense: str) -> None:
-    simulation = Simulation(registry(), config=Config(allowed_origins="*"))
+    simulation = Simulation(registry(), config=Config(allowed_origins=["*"]))
     asked = {"Origin": nonsense, "Access-Control-Request-Headers": nonsense}
     assert simulation.http(method="OPTIONS", headers=asked).head == Head(
         204,
