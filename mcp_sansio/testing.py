@@ -330,7 +330,9 @@ class SimulatedHttp(_Peer):
         """The messages of the response so far: one of a JSON body (or a batch's array), or those of a stream."""
         if not self.is_stream:
             return [decode(self.body)] if self.body else []
-        return [decode(event.data) for event in self.events() if isinstance(event, ServerSentEvent) and event.data]
+        events = [event for event in self.events() if isinstance(event, ServerSentEvent)]
+        # The first transport's stream begins with an event of another type, which is no message.
+        return [decode(event.data) for event in events if event.event == "message" and event.data]
 
 
 class SimulatedChannel(_Peer):
