@@ -148,7 +148,7 @@ async def besieged(caplog: pytest.LogCaptureFixture, **config: Any) -> AsyncIter
 
 
 def is_ours_to_mind(record: logging.LogRecord) -> bool:
-    """Whether that should not have been logged. What aiohttp's parser rejects it logs by itself; no handler is asked."""
+    """Whether that should not have been logged. What aiohttp's parser rejects it logs by itself, no handler asked."""
     if record.exc_info and isinstance(record.exc_info[1], HttpProcessingError):
         return False
     return record.exc_info is not None or record.levelno >= logging.ERROR

@@ -21,6 +21,8 @@ logger = logging.getLogger("mcp_sansio_stdio")
 _SLICE = 64
 #: Seconds that calls have to finish once the end has come, and that a client may read nothing before it counts as gone.
 GRACE = 0.5
+#: Seconds between two looks at whether a client has hung up, while nothing is read from it.
+_LOOK = 0.25
 #: Seconds that a cancelled task has to clean up.
 UNWINDING = 0.25
 
@@ -37,10 +39,12 @@ class Channel:
         self._tasks: dict[Call, asyncio.Future[None]] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._armed_for = inf
+        self._looking: asyncio.TimerHandle | None = None
         self._backlog = 0  # bytes that came in and hold messages which the engine has not seen
         self._fed = 0  # messages that the engine has seen
         self._stuck: tuple[int, int] | None = None
         self._is_paused = False
+        self._has_ended = False  # nothing more comes in: the end was read, or is not read for
         self._is_over = False
         self._flush_is_due = False
         self._ended = asyncio.Event()
@@ -55,7 +59,7 @@ class Channel:
         """
         try:
             await self._ended.wait()
-            await self._while_it_moves(lambda: self._backlog)
+            await self._while_it_moves(lambda: self._backlog or not self._has_ended)
             if not self._is_over:
                 await self._wait_for_tasks(GRACE)
         finally:
@@ -73,9 +77,10 @@ class Channel:
 
     def _drop_input(self) -> None:
         self._source.close()
+        self._has_ended = True
         self._lines = LineDecoder(self._max_message)
         self._backlog = 0
-        self._is_paused = False
+        self._stop_looking()
 
     async def _wait_for_tasks(self, seconds: float) -> None:
         if self._tasks:
@@ -112,12 +117,14 @@ class Channel:
             self._lines.receive_data(data)
         else:
             self._lines.receive_eof()
+            self._has_ended = True
             self._ended.set()
         self._backlog += len(data) or 1  # the end may complete a line as well
         self._feed()
-        if self._backlog > self._max_message:
+        if self._backlog > self._max_message and not self._is_paused:
             self._is_paused = True
             self._source.pause()
+            self._looking = self._loop.call_later(_LOOK, self._look)
 
     def _feed(self) -> None:
         """Give the engine the next slice of messages, unless the client does not read what it got."""
@@ -140,10 +147,22 @@ class Channel:
             self._resume()
         self._flush()
 
+    def _look(self) -> None:
+        """A client that reads nothing may still hang up, behind more than is read from it."""
+        if self._source.has_hung_up():
+            self._ended.set()
+        else:
+            self._looking = self._loop.call_later(_LOOK, self._look)
+
     def _resume(self) -> None:
         if self._is_paused:
-            self._is_paused = False
+            self._stop_looking()
             self._source.resume()
+
+    def _stop_looking(self) -> None:
+        self._is_paused = False
+        if self._looking is not None:
+            self._looking.cancel()
 
     def _break(self) -> None:
         """Nobody reads the output: there is no one to serve."""

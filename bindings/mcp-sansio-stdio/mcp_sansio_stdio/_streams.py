@@ -20,6 +20,8 @@ from ._threads import DaemonThreads
 
 #: One read, or one write of a thread. A pipe holds no more; a larger buffer would be mapped and unmapped for each read.
 _PIECE = 64 * 2**10
+#: POLLHUP needs no asking for; a socket of which the other half is still open says it by this, where it says it.
+_HANGING_UP = getattr(select, "POLLRDHUP", 0)
 
 
 def open_source(descriptor: int, receive: Callable[[bytes], None]) -> Source:
@@ -69,6 +71,12 @@ class PolledSource:
         """Read no more, until `resume`."""
         self._loop.remove_reader(self._descriptor)
 
+    def has_hung_up(self) -> bool:
+        """Whether nobody will write any more; the end itself may lie behind what is not read yet."""
+        poll = select.poll()
+        poll.register(self._descriptor, _HANGING_UP)
+        return bool(poll.poll(0))
+
     def close(self) -> None:
         """Read no more. The descriptor stays open."""
         self.pause()
@@ -106,6 +114,10 @@ class ThreadedSource:
     def pause(self) -> None:
         """Read no more, until `resume`. What is being read still arrives."""
         self._is_paused = True
+
+    def has_hung_up(self) -> bool:
+        """See `PolledSource.has_hung_up`: nobody can tell, other than by reading."""
+        return False
 
     def close(self) -> None:
         """Read no more. The descriptor stays open, and a read that is under way is left to its thread."""
