@@ -6,11 +6,12 @@ and to anybody else the session does not exist (basic/security_best_practices, "
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from mcp_sansio.call import ClientInfo
 from mcp_sansio.changes import Change, ChangeKind
+from mcp_sansio.errors import SessionExpired
 from mcp_sansio.outcome import Failure, FailureKind, Rejected
 from mcp_sansio.storage import Session, SessionRecord
 from mcp_sansio.types import JSON, RequestId
@@ -27,6 +28,11 @@ SESSION_HEADER = "Mcp-Session-Id"
 def session_key(session_id: str) -> str:
     """Where the session of `session_id` is stored."""
     return f"session:{session_id}"
+
+
+def no_such_session() -> Rejected:
+    """The refusal of a session that is unknown, over, or another principal's."""
+    return Rejected(Failure(FailureKind.SESSION_NOT_FOUND, "there is no such session; initialize again"))
 
 
 def new_session(version: str, client: ClientInfo, principal: str | None) -> dict[str, JSON]:
@@ -84,7 +90,7 @@ class HttpSession:
 
     async def set_log_level(self, level: str) -> None:
         """See `Peer.set_log_level`."""
-        await self.values.write(lambda data: {**data, "log_level": level})
+        await self._write(lambda data: {**data, "log_level": level})
 
     async def subscribe(self, uri: str) -> None:
         """See `Peer.subscribe`."""
@@ -96,17 +102,24 @@ class HttpSession:
                 raise Rejected(Failure(FailureKind.TOO_MANY, f"a session may subscribe to {most} resources at most"))
             return data if uri in held else {**data, "subscriptions": [*held, uri]}
 
-        await self.values.write(add)
+        await self._write(add)
         self._server.with_live_session(self.id, lambda live: live.watch(uri))
         self._server.workers.watched(self.id, uri, wanted=True)
 
     async def unsubscribe(self, uri: str) -> None:
         """See `Peer.unsubscribe`."""
-        await self.values.write(
+        await self._write(
             lambda data: {**data, "subscriptions": [held for held in data["subscriptions"] if held != uri]}
         )
         self._server.with_live_session(self.id, lambda live: live.unwatch(uri))
         self._server.workers.watched(self.id, uri, wanted=False)
+
+    async def _write(self, change: Callable[[Mapping[str, JSON]], Mapping[str, JSON]]) -> None:
+        """Change the record. Raises `Rejected` where another request ended the session meanwhile."""
+        try:
+            await self.values.write(change)
+        except SessionExpired:
+            raise no_such_session() from None
 
 
 class NoPeer:

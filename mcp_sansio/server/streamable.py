@@ -27,7 +27,15 @@ from .listening import ListenStream
 from .post import PostReply
 from .replies import Replies, expects_reply, quoted_id, usable_id
 from .session_stream import SessionStream
-from .sessions import SESSION_HEADER, HttpSession, LiveSession, NoPeer, new_session, session_key
+from .sessions import (
+    SESSION_HEADER,
+    HttpSession,
+    LiveSession,
+    NoPeer,
+    new_session,
+    no_such_session,
+    session_key,
+)
 
 _SESSION = SESSION_HEADER.lower()
 
@@ -238,7 +246,7 @@ class StreamableTransaction(HttpTransaction):
 
         def proceed() -> None:
             if not found:
-                raise Rejected(Failure(FailureKind.SESSION_NOT_FOUND, "there is no such session; initialize again"))
+                raise no_such_session()
             self._session = HttpSession(self.server, session_id, found[0])
             self._touched = self.server.runtime.now()
             self._live = self.server.live_session(session_id)

@@ -18,6 +18,7 @@ from mcp_sansio import (
     elicit_decline,
 )
 from mcp_sansio.testing import SimulatedHttp, Simulation
+from mcp_sansio.wire.json import decode, encode
 from speak import HANDSHAKE, VERSIONS, Channel, Http, notification
 
 PUSHED = tuple(version for version in HANDSHAKE if version in ("2025-11-25", "2025-06-18"))
@@ -424,3 +425,36 @@ def test_a_server_can_be_forgotten(version: str) -> None:
     gc.collect()
     assert server() is None
     made.remove_tool("echo")
+
+
+@pytest.mark.parametrize("version", HANDSHAKE)
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [
+        ("logging/setLevel", {"level": "debug"}),
+        ("resources/subscribe", {"uri": "a:b"}),
+        ("resources/unsubscribe", {"uri": "a:b"}),
+    ],
+)
+def test_a_session_that_ends_under_a_call(
+    version: str, method: str, params: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    simulation = Simulation(registry())
+    speaker = Http(version, simulation)
+    message = speaker.message(method, params)
+    transaction = simulation.server.http_transaction()
+    transaction.receive_request("POST", "/mcp", {"Content-Type": "application/json", **speaker.headers(message)})
+    transaction.receive_body(encode(message))
+    transaction.receive_end()
+
+    def run() -> None:
+        for event in transaction.events():
+            simulation.scheduler.spawn(event.run())  # type: ignore[union-attr, arg-type]
+        simulation.scheduler.run()
+
+    run()  # the store found the session
+    simulation.scheduler.spawn(simulation.server.store.delete(f"session:{speaker.session}"))
+    run()  # and then the call was run
+    _, body, _ = transaction.data_to_send()
+    assert decode(body.data)["error"] == NO_SESSION  # type: ignore[union-attr]
+    assert caplog.records == []
