@@ -38,6 +38,8 @@ def elicit(
         if elicitation_id is not None:
             params["elicitationId"] = elicitation_id
         return {"method": ELICIT, "params": params}
+    if not isinstance(schema, Mapping | None):
+        raise TypeError(f"elicit: the schema must be a mapping, JSON Schema, not {schema!r}")
     fault = None if schema is None else fault_of_form(schema)
     if fault is not None:
         raise ValueError(f"elicit: {fault}")

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from .exchange import Exchange
-from .registry import Provider
+from .providers import Provider
 
 
 class Scope:

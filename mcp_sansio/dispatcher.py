@@ -319,19 +319,27 @@ class Dispatcher:
 
     async def _start(self, fn: Callable[..., Any], arguments: dict[str, Any], *, is_async: bool, blocking: bool) -> Any:
         if is_async:
-            return await fn(**arguments)
+            return await _awaited(fn, arguments)
         if blocking:
             return await self._runtime.run_sync(functools.partial(_called, fn, arguments))
         made = _called(fn, arguments)
         return await made if isinstance(made, Awaitable) else made
 
 
+async def _awaited(fn: Callable[..., Awaitable[Any]], arguments: dict[str, Any]) -> Any:
+    """``await fn(**arguments)``, where the handler of one call cannot end the process that serves all of them."""
+    try:
+        return await fn(**arguments)
+    except SystemExit as error:
+        raise RuntimeError("the handler called sys.exit()") from error
+
+
 def _called(fn: Callable[..., Any], arguments: dict[str, Any]) -> Any:
-    """``fn(**arguments)``. A future cannot be given a StopIteration, and whoever waits for it would wait for ever."""
+    """``fn(**arguments)``, as `_awaited`. Nor can a future be given a StopIteration: who waits would wait for ever."""
     try:
         return fn(**arguments)
-    except StopIteration as error:
-        raise RuntimeError("the handler raised StopIteration") from error
+    except (SystemExit, StopIteration) as error:
+        raise RuntimeError(f"the handler raised {type(error).__name__}") from error
 
 
 # The route of every operation; a test holds the two tables to covering each of them once. They are tables and not a

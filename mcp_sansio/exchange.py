@@ -108,6 +108,9 @@ class Exchange:
         fault = fault_of(request)
         if fault is not None:
             raise ValueError(f"the question {key!r} is not JSON: {fault}")
+        made: Any = request  # handlers are not always type-checked
+        if not isinstance(made, Mapping) or made.get("method") not in CAPABILITY_OF:
+            raise TypeError("a question is made by elicit(), sample() or list_roots()")
         if key in self._call.answers:
             return self._checked(key, request)
         missing = self.missing_capability(request)
@@ -209,7 +212,12 @@ class Exchange:
             await self._side.progress(done, total, message)
 
     async def log(self, level: LogLevel, data: JSON, *, logger: str | None = None) -> None:
-        """Send a log message, if the client asked for that severity. `data` is any JSON value."""
+        """Send a log message, if the client asked for that severity. `data` is any JSON value.
+
+        Raises ``ValueError`` for a level that the protocol does not have.
+        """
+        if level not in LOG_LEVELS:
+            raise ValueError(f"{level!r} is no level of the protocol's; they are {', '.join(LOG_LEVELS)}")
         wanted = self._call.log_level
         if wanted is not None and LOG_LEVELS.index(level) >= LOG_LEVELS.index(wanted):
             await self._side.log(level, data, logger)

@@ -6,30 +6,38 @@ Everything that can be wrong with a declaration is found here, when it is made, 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, TypeVar, get_type_hints, overload
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar, overload
 from weakref import WeakMethod
-
-import attrs
 
 from .binding import Bound
 from .changes import Change, ChangeKind
+from .checks import check_function, check_options, check_shown, completion_params
 from .errors import DeclarationError
 from .exchange import Exchange
+from .providers import Provider, provider_of
 from .schema import check_input_schema, header_plan
 from .specs import CacheHint, CompletionKey, CompletionRequest, CompletionSpec, PromptSpec, ResourceSpec, ToolSpec
-from .types import JSON, Annotations, Icon, Implementation, ToolAnnotations, to_wire
+from .types import JSON, Annotations, Icon, Implementation, ToolAnnotations
 from .uri_template import UriTemplate, is_template
-from .wire.json import fault_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 #: Names that the arguments way of asking takes out of a tool's arguments before its own model sees them.
 RESERVED_ARGUMENTS = frozenset({"mcpAnswers", "mcpState"})
 
 _LIST_CACHE = CacheHint(ttl_ms=60_000)
-#: How deep a declaration may nest; schemas have a limit of their own, which is less.
-_MAX_DEPTH = 200
 _MAX_RENDERED = 256
+
+_COMMON_OPTIONS = {"name", "title", "description", "icons", "meta", "since", "blocking"}
+_PROMPT_OPTIONS = frozenset(_COMMON_OPTIONS)
+_TOOL_OPTIONS = frozenset(
+    {
+        *_COMMON_OPTIONS,
+        *("annotations", "input_schema", "output_schema", "streaming", "poll_after"),
+        *("ask_in_arguments", "verbatim_schema"),
+    }
+)
+_COMPLETION_OPTIONS = frozenset({"prompt", "resource", "argument", "blocking"})
 
 
 class Registry:
@@ -70,7 +78,7 @@ class Registry:
         self.templates: dict[str, ResourceSpec] = {}
         self.prompts: dict[str, PromptSpec] = {}
         self.completions: dict[CompletionKey, CompletionSpec] = {}
-        self.providers: dict[Any, Any] = {}
+        self.providers: dict[Any, Provider] = {}
         self._serial = 0
         self._rendered: dict[Any, Any] = {}
         self._watchers: list[WeakMethod[Callable[[Change], None]]] = []
@@ -114,7 +122,8 @@ class Registry:
 
         Raises `DeclarationError`. Source: server/tools.
         """
-        return self._decorate(fn, lambda function: self._add_tool(function, **options))
+        check_options("registry.tool", options, _TOOL_OPTIONS)
+        return self._decorate("registry.tool", fn, lambda function: self._add_tool(function, **options))
 
     def _add_tool(
         self,
@@ -144,7 +153,7 @@ class Registry:
             headers=header_plan(bound.input_schema),
             **options,
         )
-        _check_shown(f"tool {name!r}", spec)
+        check_shown(f"tool {name!r}", spec)
         self.tools[name] = spec
         self._changed(ChangeKind.TOOLS)
 
@@ -170,6 +179,11 @@ class Registry:
         The variables of a template are parameters of the function. `size` is in bytes, `cache` the hint that goes with
         the contents; `since` and `blocking` are as for tools. Raises `DeclarationError`. Source: server/resources.
         """
+        if not isinstance(uri, str):
+            raise DeclarationError("registry.resource needs the URI first, as in registry.resource('note://today')")
+        shown = {"name": name, "title": title, "description": description, "mime_type": mime_type, "size": size}
+        given = {**shown, "annotations": annotations, "icons": icons, "meta": meta, "since": since}
+        check_options(f"resource {uri!r}", given, given)
         template = UriTemplate.parse(uri) if is_template(uri) else None
 
         def add(fn: Callable[..., Any]) -> None:
@@ -195,11 +209,11 @@ class Registry:
                 blocking=blocking,
                 bound=bound,
             )
-            _check_shown(f"resource {uri!r}", spec)
+            check_shown(f"resource {uri!r}", spec)
             table[uri] = spec
             self._changed(ChangeKind.RESOURCES)
 
-        return self._decorate(None, add)  # type: ignore[no-any-return]
+        return self._decorate("registry.resource", None, add)  # type: ignore[no-any-return]
 
     @staticmethod
     def _check_variables(uri: str, names: Sequence[str], bound: Bound) -> None:
@@ -232,7 +246,8 @@ class Registry:
         Its arguments come as text, so they are ``str``, numbers, ``bool`` or a choice of those. `since` and `blocking`
         are as for tools. Raises `DeclarationError`. Source: server/prompts.
         """
-        return self._decorate(fn, lambda function: self._add_prompt(function, **options))
+        check_options("registry.prompt", options, _PROMPT_OPTIONS)
+        return self._decorate("registry.prompt", fn, lambda function: self._add_prompt(function, **options))
 
     def _add_prompt(
         self, fn: Callable[..., Any], *, name: str | None = None, description: str | None = None, **options: Any
@@ -249,7 +264,7 @@ class Registry:
             arguments=bound.prompt_arguments(),
             **options,
         )
-        _check_shown(f"prompt {name!r}", spec)
+        check_shown(f"prompt {name!r}", spec)
         self.prompts[name] = spec
         self._changed(ChangeKind.PROMPTS)
 
@@ -271,7 +286,8 @@ class Registry:
         The function takes a `CompletionRequest` and gives a list of strings or a `Completion`; the most specific
         declaration wins. Raises `DeclarationError`. Source: server/utilities/completion.
         """
-        return self._decorate(fn, lambda function: self._add_completion(function, **options))
+        check_options("registry.completion", options, _COMPLETION_OPTIONS)
+        return self._decorate("registry.completion", fn, lambda function: self._add_completion(function, **options))
 
     def _add_completion(
         self,
@@ -287,7 +303,7 @@ class Registry:
         key = (prompt, resource, argument)
         if key in self.completions:
             raise DeclarationError(f"there is a completion for {prompt or resource or 'everything'!r} already")
-        request_param, exchange_param = _completion_params(fn)
+        request_param, exchange_param = completion_params(fn)
         self.completions[key] = CompletionSpec(
             handler=fn,
             is_async=inspect.iscoroutinefunction(fn),
@@ -306,7 +322,7 @@ class Registry:
         name = getattr(kind, "__name__", str(kind))
         if kind in self.providers or kind is Exchange:
             raise DeclarationError(f"{name!r} is provided already")
-        self.providers[kind] = _provider(name, source, {Exchange, *self.providers})
+        self.providers[kind] = provider_of(name, source, {Exchange, *self.providers})
 
     # Changing while serving
 
@@ -395,81 +411,10 @@ class Registry:
         return Bound.of(fn, exchange_type=Exchange, provided=self.providers.__contains__, **options)
 
     @staticmethod
-    def _decorate(fn: Any, add: Callable[[Any], None]) -> Any:
+    def _decorate(what: str, fn: Any, add: Callable[[Any], None]) -> Any:
         def declare(function: Any) -> Any:
+            check_function(what, function)
             add(function)
             return function
 
         return declare if fn is None else declare(fn)
-
-
-def _check_shown(what: str, spec: ToolSpec | ResourceSpec | PromptSpec) -> None:
-    """Refuse what clients cannot be shown as it is: it would spoil every list that it is in, not only itself."""
-    annotations = None if isinstance(spec, PromptSpec) else spec.annotations
-    shown: dict[str, JSON] = {
-        "meta": None if spec.meta is None else dict(spec.meta),
-        "icons": [to_wire(icon) for icon in spec.icons or ()],
-        "annotations": None if annotations is None else to_wire(annotations),
-    }
-    if isinstance(spec, ToolSpec):
-        shown |= {"input_schema": spec.input_schema, "output_schema": spec.output_schema}
-    fault = fault_of(shown, max_depth=_MAX_DEPTH)
-    if fault is not None:
-        raise DeclarationError(f"{what}: not JSON: {fault}")
-
-
-@attrs.frozen
-class Provider:
-    """How to make a dependency: `make` takes keyword arguments by the annotations in `needs`."""
-
-    make: Callable[..., Any]
-    needs: Mapping[str, Any]
-    is_async: bool
-    is_generator: bool
-
-
-def _provider(kind: str, source: Any, provided: Collection[Any]) -> Provider:
-    if not callable(source):
-        return Provider(lambda: source, {}, is_async=False, is_generator=False)
-    hints, needs = _hints(source), {}
-    for param in _parameters(source):
-        wanted = hints.get(param.name)
-        if any(wanted is held or wanted == held for held in provided):
-            needs[param.name] = wanted
-        elif param.default is param.empty and param.kind not in (param.VAR_POSITIONAL, param.VAR_KEYWORD):
-            raise DeclarationError(
-                f"what provides {kind!r} takes a parameter {param.name!r} that nothing provides; provide that first"
-            )
-    is_async = inspect.iscoroutinefunction(source) or inspect.isasyncgenfunction(source)
-    is_generator = inspect.isgeneratorfunction(source) or inspect.isasyncgenfunction(source)
-    return Provider(source, needs, is_async=is_async, is_generator=is_generator)
-
-
-def _parameters(fn: Callable[..., Any]) -> Iterable[inspect.Parameter]:
-    try:
-        return inspect.signature(fn).parameters.values()
-    except ValueError:  # some that are written in C say nothing
-        return ()
-
-
-def _completion_params(fn: Callable[..., Any]) -> tuple[str, str | None]:
-    hints = _hints(fn)
-    exchange = next((name for name, hint in hints.items() if hint is Exchange), None)
-    rest = [name for name in inspect.signature(fn).parameters if name != exchange]
-    if len(rest) != 1:
-        raise DeclarationError(
-            f"completion {getattr(fn, '__name__', fn)!r} must take one CompletionRequest, and may take an Exchange"
-        )
-    return rest[0], exchange
-
-
-def _hints(fn: Callable[..., Any]) -> dict[str, Any]:
-    holder: Any = fn
-    target = holder.__init__ if inspect.isclass(fn) else fn if inspect.isroutine(fn) else holder.__call__
-    try:
-        return get_type_hints(target)
-    except NameError as error:
-        name = getattr(fn, "__name__", repr(fn))
-        raise DeclarationError(
-            f"{name}: the annotation {error.name!r} cannot be resolved; define it at module level"
-        ) from error

@@ -157,6 +157,8 @@ def _message(item: Any) -> PromptMessage:
 
 def completion_result(value: Any) -> Completion:
     """The result of a completion; what is over the specification's 100 is left out, and said so."""
+    if isinstance(value, str):
+        raise TypeError("a completion must return a list of strings or a Completion, not one string")
     made = value if isinstance(value, Completion) else Completion(list(value or ()))
     if len(made.values) <= MAX_COMPLETIONS:
         return made

@@ -52,6 +52,8 @@ RINGS = {
     "signature": 2,
     "binding": 2,
     "registry": 2,
+    "providers": 2,
+    "checks": 2,
     "exchange": 2,
     "dispatcher": 2,
     "storage": 2,

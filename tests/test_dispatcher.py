@@ -413,3 +413,23 @@ def test_a_plain_function_that_raises_stop_iteration_is_answered(caplog: pytest.
 
     assert run_on(run_sync, registry, "stops") == FAULT
     assert "the handler raised StopIteration" in caplog.text
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_handler_that_exits_ends_its_call_and_nothing_else(version: str, caplog: pytest.LogCaptureFixture) -> None:
+    registry = Registry("s", "1")
+
+    @registry.tool
+    async def leaves() -> str:
+        """Leave."""
+        raise SystemExit(3)
+
+    @registry.tool
+    def leaves_too() -> str:
+        """Leave."""
+        raise SystemExit(3)
+
+    for name in ("leaves", "leaves_too"):
+        [answered] = Channel(version, registry).call(name)
+        assert answered["result"]["content"] == [{"type": "text", "text": FAULT}]
+        assert f"tool '{name}' failed" in caplog.text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -313,3 +314,31 @@ def test_nothing_is_sent_once_the_call_is_over(version: str) -> None:
     channel.simulation.scheduler.spawn(late())
     channel.simulation.settle()
     assert channel.since(before) == []
+
+
+HABITS: list[tuple[Callable[[Exchange], Any], str]] = [
+    (lambda ex: ex.ask("q", "Really?"), "TypeError: a question is made by elicit(), sample() or list_roots()"),  # type: ignore[arg-type]
+    (
+        lambda ex: ex.log("warn", "x"),  # type: ignore[arg-type]
+        "ValueError: 'warn' is no level of the protocol's; they are debug, info, notice, warning, error, critical, "
+        "alert, emergency",
+    ),
+]
+
+
+@pytest.mark.parametrize(("do", "text"), HABITS)
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_handlers_slip_is_told_in_the_log(
+    version: str, do: Callable[[Exchange], Any], text: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    registry = Registry("s", "1")
+
+    @registry.tool
+    async def slip(ex: Exchange) -> str:
+        """Slip."""
+        await do(ex)
+        return "unseen"
+
+    [answered] = Channel(version, registry).call("slip")
+    assert answered["result"]["isError"] is True
+    assert text in caplog.text

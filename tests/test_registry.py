@@ -207,7 +207,9 @@ def test_what_is_kept_of_a_tool() -> None:
     registry = Registry("s", "1")
     annotations = ToolAnnotations(read_only_hint=True)
 
-    @registry.tool(title="T", annotations=annotations, meta={"a/b": 1}, streaming=True, poll_after=1.5, since="2")
+    @registry.tool(
+        title="T", annotations=annotations, meta={"a/b": 1}, streaming=True, poll_after=1.5, since="2025-06-18"
+    )
     async def given() -> str:
         """What it does."""
         return "x"
@@ -215,7 +217,7 @@ def test_what_is_kept_of_a_tool() -> None:
     spec = registry.tools["given"]
     shown = (spec.name, spec.title, spec.description, spec.annotations, spec.meta)
     assert shown == ("given", "T", "What it does.", annotations, {"a/b": 1})
-    assert (spec.streaming, spec.poll_after, spec.since, spec.serial) == (True, 1.5, "2", 1)
+    assert (spec.streaming, spec.poll_after, spec.since, spec.serial) == (True, 1.5, "2025-06-18", 1)
 
 
 # Changing while serving -----------------------------------------------------------------------------------------------
@@ -419,3 +421,57 @@ def test_values_classes_and_plain_functions_provide() -> None:
         return f"{database.name} {cursor.database is database} {made!r} {number}"
 
     assert call(registry) == "given True b'made' 1j"
+
+
+# What is no declaration at all ----------------------------------------------------------------------------------------
+
+HABITS: list[tuple[Callable[[Registry], Any], str]] = [
+    (
+        lambda registry: registry.tool("my_tool"),  # type: ignore[type-var]
+        "registry.tool: options are given by name, as in registry.tool(name='my_tool')",
+    ),
+    (lambda registry: registry.tool(5), "registry.tool decorates a function, not 5"),  # type: ignore[type-var]
+    (
+        lambda registry: registry.resource(lambda: "x"),  # type: ignore[arg-type]
+        "registry.resource needs the URI first, as in registry.resource('note://today')",
+    ),
+    (
+        lambda registry: registry.prompt(nam="x"),  # type: ignore[call-overload]
+        "registry.prompt: there is no option 'nam'; there are blocking, description, icons, meta, name, since, title",
+    ),
+    (lambda registry: registry.tool(title=5), "registry.tool: title must be a string, not 5"),  # type: ignore[arg-type]
+    (
+        lambda registry: registry.tool(icons=["https://x/y.png"]),  # type: ignore[list-item]
+        "registry.tool: icons must be a list of Icon, as in [Icon(src=...)]",
+    ),
+    (
+        lambda registry: registry.tool(annotations={"readOnlyHint": True}),  # type: ignore[arg-type]
+        "registry.tool: annotations must be ToolAnnotations of a tool, or Annotations of a resource",
+    ),
+    (
+        lambda registry: registry.resource("x:y", meta="x"),  # type: ignore[arg-type]
+        "resource 'x:y': meta must be a mapping, not 'x'",
+    ),
+    (
+        lambda registry: registry.tool(since="2025-6-18"),
+        "registry.tool: since must be a revision's date, written as YYYY-MM-DD, not '2025-6-18'",
+    ),
+]
+
+
+@pytest.mark.parametrize(("declare_wrongly", "text"), HABITS)
+def test_habits_from_elsewhere_are_answered_with_the_way_here(
+    declare_wrongly: Callable[[Registry], Any], text: str
+) -> None:
+    with pytest.raises(DeclarationError) as refused:
+        declare_wrongly(Registry("s", "1"))
+    assert str(refused.value) == text
+
+
+def test_a_completion_takes_a_request() -> None:
+    def complete(value: str) -> list[str]:
+        return [value]
+
+    with pytest.raises(DeclarationError) as refused:
+        Registry("s", "1").completion(complete)
+    assert str(refused.value) == "completion 'complete' must take one CompletionRequest, and may take an Exchange"

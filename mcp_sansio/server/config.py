@@ -30,6 +30,8 @@ class Config:
 
     HTTP: `allowed_origins` are full origins (``https://app.example``) and `allowed_hosts` names with an optional port,
     besides the loopback names on a loopback socket; ``"*"`` allows any.
+
+    Raises ``ValueError`` for a limit that is no number above zero, and for one string where a collection is meant.
     """
 
     max_message: int = 16 * 2**20
@@ -61,3 +63,22 @@ class Config:
 
     allowed_origins: Collection[str] = ()
     allowed_hosts: Collection[str] = ()
+
+    def __attrs_post_init__(self) -> None:
+        for field in attrs.fields(Config):
+            value = getattr(self, field.name)
+            if isinstance(field.default, tuple):
+                _check_names(field.name, value)
+            elif not isinstance(field.default, bool):
+                _check_limit(field.name, value)
+
+
+def _check_names(name: str, value: object) -> None:
+    # A string is a collection of strings too, and would let in whatever is a part of it.
+    if isinstance(value, str) or not isinstance(value, Collection) or not all(isinstance(item, str) for item in value):
+        raise ValueError(f"Config.{name} must be a collection of strings, as in {name}=[...], not {value!r}")
+
+
+def _check_limit(name: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+        raise ValueError(f"Config.{name} must be a number above zero, not {value!r}")

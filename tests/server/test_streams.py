@@ -117,7 +117,7 @@ def test_event_ids_and_priming(version: str) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_silence_turns_a_reply_into_a_stream(version: str) -> None:
-    _, gates, simulation = serve()
+    _, _, simulation = serve()
     response = Http(version, simulation).call("work")
     simulation.advance(14.9)
     assert response.head is None
