@@ -290,6 +290,20 @@ async def test_a_body_that_trickles_is_given_up(caplog: pytest.LogCaptureFixture
     assert b"the body took longer than 0.2 seconds to come in" in response
 
 
+async def test_headers_that_trickle_have_the_time_that_aiohttp_gives_them() -> None:
+    """No handler is asked before they are complete, so that is the operator's to set, as docs/aiohttp.md says."""
+    async with serving(Endpoint(registry()).app(), keepalive_timeout=0.2) as site:
+        siege = Siege(site, Endpoint(registry()))
+        async with siege.connected() as (reader, writer):
+            writer.write(HEAD)
+            reading = asyncio.create_task(reader.read())
+            while not reading.done():
+                writer.write(b"X: y\r\n")
+                await asyncio.sleep(0.02)
+            assert await reading == b""
+        await siege.works()
+
+
 async def test_a_body_whose_client_has_stopped_is_given_up(caplog: pytest.LogCaptureFixture) -> None:
     async with besieged(caplog, receive_timeout=0.1) as siege, siege.connected() as (reader, writer):
         writer.write(post(CHUNK[:20], framing=CHUNKED))
