@@ -45,6 +45,7 @@ class Driver:
     _timer: asyncio.TimerHandle | None = None
     _due: float | None = None
     _woken = False
+    _blocked = False
     _lost = False
     _alone = False
     _linger = _LINGER_SECONDS
@@ -149,7 +150,9 @@ class Driver:
             await response.prepare(self._request)
         if data:
             self._arm()
+            self._blocked = True
             await response.write(data)
+            self._blocked = False
         if not complete:
             return None
         await response.write_eof()
@@ -266,9 +269,14 @@ class Driver:
         if self._waiter is not None:
             if not self._waiter.done():
                 self._waiter.set_result(None)
-        elif self._alone:
+        elif self._alone or self._blocked:
             # Soon and not now: the engine may be in the middle of what it wakes for.
-            self._loop.call_soon(self._turn_alone)
+            self._loop.call_soon(self._attend)
+
+    def _attend(self) -> None:
+        """A turn, unless the coroutine that writes has come to it meanwhile."""
+        if self._alone or self._blocked:
+            self._turn_alone()
 
     def _on_lost(self) -> None:
         self._lost = True

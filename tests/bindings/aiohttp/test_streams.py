@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from typing import Any
 
 import pytest
 
 import speak
 from mcp_sansio import AdapterSet, Config, Exchange, Registry, elicit
+from mcp_sansio.wire.json import encode
 from sockets import Client, Endpoint, serving, text_of, web
 
 ADAPTERS = AdapterSet.default().by_version
@@ -71,6 +73,46 @@ async def test_a_handler_is_held_back_by_a_client_that_does_not_read(version: st
     assert held_back < 200
     assert [message["params"]["data"][0] for message in messages[:-1]] == list(range(1, 200))
     assert text_of(messages[-1]) == "baked"
+
+
+@pytest.mark.parametrize("version", PUSHING)
+async def test_a_call_is_given_up_while_its_client_does_not_read(version: str) -> None:
+    """Only the writing waits for the client."""
+    registry = Registry("bakery", "1.0")
+    cancelled = asyncio.Event()
+    said: list[int] = []
+
+    @registry.tool
+    async def bake(ex: Exchange) -> str:
+        """Talk without end."""
+        try:
+            while True:
+                await ex.log("info", "x" * 2**18)
+                said.append(len(said))
+                await asyncio.sleep(0)
+        finally:
+            cancelled.set()
+
+    async def held_back() -> None:
+        """Return once nothing more was said for many turns of the loop."""
+        before = 0
+        while before < len(said) or not said:
+            before = len(said)
+            for _ in range(200):
+                await asyncio.sleep(0)
+
+    async with serving(Endpoint(registry, config=Config(keep_alive=3600.0)).app()) as site:
+        client = await Client(version, site).open()
+        await client.post(client.message("logging/setLevel", {"level": "info"}))
+        with socket.create_connection(site.runner.addresses[0][:2]) as mute:
+            body = encode(client.calling("bake", id=5))
+            headers = {**client.headers(), "Host": "localhost", "Content-Length": str(len(body))}
+            lines = ["POST /mcp HTTP/1.1", *map(": ".join, headers.items()), "", ""]
+            mute.sendall("\r\n".join(lines).encode() + body)
+            await held_back()
+            assert not cancelled.is_set()
+            await client.post(speak.notification("notifications/cancelled", {"requestId": 5}))
+            await cancelled.wait()
 
 
 # Questions
