@@ -13,12 +13,13 @@ from typing import Any, Protocol
 
 import attrs
 
+from .asker import Asker, Stop
 from .binding import ArgumentsInvalid, Bound
 from .call import Call
 from .changes import ChangeKind
 from .dependencies import Scope
 from .errors import ResourceNotFound, ToolError
-from .exchange import Exchange, Stop
+from .exchange import Exchange
 from .in_arguments import take_answers
 from .operation import HANDLED, Operation
 from .outcome import Failure, FailureKind, NeedInput, NeedsInput, Outcome, Rejected, Value
@@ -171,10 +172,10 @@ class Dispatcher:
             return False
         return bool(call.adapter.asks_in_arguments) or self.registry.asks_in_arguments(spec)
 
-    async def run(self, call: Call, exchange: Exchange, peer: Peer, principal: str | None) -> Outcome:
+    async def run(self, call: Call, exchange: Exchange, asker: Asker, peer: Peer, principal: str | None) -> Outcome:
         """The outcome of `call`. It raises nothing but what cancels the task."""
         try:
-            return await self._run(call, exchange, peer, principal)
+            return await self._run(call, exchange, asker, peer, principal)
         except (Rejected, Stop) as refused:
             return _refusal(refused.failure)
         except StoreFull as full:
@@ -183,8 +184,8 @@ class Dispatcher:
             logger.exception("%s %r failed", call.operation, call.target)
             return Failure(FailureKind.INTERNAL, HANDLER_FAULT)
 
-    async def _run(self, call: Call, exchange: Exchange, peer: Peer, principal: str | None) -> Outcome:
-        if exchange.ask_in_arguments:
+    async def _run(self, call: Call, exchange: Exchange, asker: Asker, peer: Peer, principal: str | None) -> Outcome:
+        if asker.in_arguments:
             take_answers(call)
         token = call.request_state
         if token is not None:
@@ -192,34 +193,34 @@ class Dispatcher:
         if len(call.answers) > self._max_answers:
             return Failure(FailureKind.TOO_MANY, f"a call may bring {self._max_answers} answers at most")
         try:
-            outcome = await self._run_in_scope(call, exchange, peer)
+            outcome = await self._run_in_scope(call, exchange, asker, peer)
         except NeedInput as needed:
-            return await self._needs_input(call, exchange, needed, principal)
+            return await self._needs_input(call, asker, needed, principal)
         if isinstance(token, str):
             await self._states.spend(token)
         return outcome
 
-    async def _run_in_scope(self, call: Call, exchange: Exchange, peer: Peer) -> Outcome:
+    async def _run_in_scope(self, call: Call, exchange: Exchange, asker: Asker, peer: Peer) -> Outcome:
         async with Scope(self.registry.providers, exchange) as scope:
             for _ in range(self._max_rounds):
                 try:
                     return await _RUN[call.operation](self, call, scope, peer)
                 except NeedInput as needed:
                     _check_need(needed)
-                    if not exchange.pushes(needed.requests):
+                    if not asker.pushes(needed.requests):
                         raise
-                    await exchange.push_all(needed.requests)
+                    await asker.push_all(needed.requests)
                     call.state = needed.state
         return Failure(FailureKind.INTERNAL, f"the handler asked for input more than {self._max_rounds} times")
 
-    async def _needs_input(self, call: Call, exchange: Exchange, needed: NeedInput, principal: str | None) -> Outcome:
+    async def _needs_input(self, call: Call, asker: Asker, needed: NeedInput, principal: str | None) -> Outcome:
         if call.operation not in HANDLED:
             logger.error(
                 "%s %r asked for input, which only tools, resources and prompts may", call.operation, call.target
             )
             return Failure(FailureKind.INTERNAL, HANDLER_FAULT)
         for request in needed.requests.values():
-            missing = exchange.missing_capability(request)
+            missing = asker.missing_capability(request)
             if missing is not None:
                 return missing
         left = _left_behind(call, needed)
@@ -227,7 +228,7 @@ class Dispatcher:
             most = self._max_state
             return Failure(FailureKind.TOO_LARGE, f"what a call has to keep for its next attempt is over {most} bytes")
         token = None if left is None else await self._states.seal(call, principal, left)
-        return NeedsInput(dict(needed.requests), token, in_arguments=exchange.in_arguments(needed.requests))
+        return NeedsInput(dict(needed.requests), token, in_arguments=asker.rides_in_arguments(needed.requests))
 
     async def _call_tool(self, call: Call, scope: Scope, peer: Peer) -> Outcome:
         spec = self.registry.tools.get(call.target or "")

@@ -52,6 +52,7 @@ RINGS = {
     "signature": 2,
     "binding": 2,
     "registry": 2,
+    "asker": 2,
     "providers": 2,
     "checks": 2,
     "exchange": 2,

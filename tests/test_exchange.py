@@ -342,3 +342,18 @@ def test_a_handlers_slip_is_told_in_the_log(
     [answered] = Channel(version, registry).call("slip")
     assert answered["result"]["isError"] is True
     assert text in caplog.text
+
+
+def test_it_has_what_a_handler_needs_and_nothing_else() -> None:
+    registry, held = Registry("s", "1"), []
+
+    @registry.tool
+    async def look(ex: Exchange) -> str:
+        """Look."""
+        held.extend(name for name in dir(ex) if not name.startswith("_"))
+        return "x"
+
+    Channel(VERSIONS[0], registry).call("look")
+    reading = ["accepted", "action", "answered", "client_info", "request", "session", "sessions", "state"]
+    doing = ["ask", "cancel", "log", "progress", "wait_cancelled"]
+    assert held == sorted(reading + doing)

@@ -6,9 +6,10 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
+from mcp_sansio.asker import Asker, Stop
 from mcp_sansio.call import Call
 from mcp_sansio.dispatcher import HANDLER_FAULT, Peer
-from mcp_sansio.exchange import Exchange, Stop
+from mcp_sansio.exchange import Exchange
 from mcp_sansio.outcome import Failure, FailureKind, InputRequest, Outcome
 from mcp_sansio.runtime import Event
 from mcp_sansio.storage import Session
@@ -93,16 +94,17 @@ class RunningCall:
     async def run(self) -> None:
         """Run the handler and reply. Nothing is raised but what cancels the task, and then the call is settled too."""
         server = self._server
+        asker = Asker(self.call, self, in_arguments=server.dispatcher.asks_in_arguments(self.call))
         exchange = Exchange(
             self.call,
             self,
+            asker,
             sessions=lambda: server.session_access(self._principal),
             session=self._session,
             request=self._request,
-            ask_in_arguments=server.dispatcher.asks_in_arguments(self.call),
         )
         try:
-            outcome = await server.dispatcher.run(self.call, exchange, self._peer, self._principal)
+            outcome = await server.dispatcher.run(self.call, exchange, asker, self._peer, self._principal)
         except BaseException:
             self.finish(Failure(FailureKind.INTERNAL, "the call was interrupted"))
             raise
