@@ -21,7 +21,7 @@ import pytest
 import speak
 from mcp_sansio import Config, Exchange, Registry
 from mcp_sansio.wire.json import encode
-from sockets import ACCEPT, Client, Endpoint, Site, serving, text_of
+from sockets import ACCEPT, Client, ClientSession, Endpoint, Site, SseEndpoint, serving, text_of
 
 NEWEST = speak.VERSIONS[0]
 HEAD = f"POST /mcp HTTP/1.1\r\nHost: localhost\r\nAccept: {ACCEPT}\r\nContent-Type: application/json\r\n".encode()
@@ -30,7 +30,7 @@ HEAD = f"POST /mcp HTTP/1.1\r\nHost: localhost\r\nAccept: {ACCEPT}\r\nContent-Ty
 class Peer(speak.Speaker):
     """Knows what a request has in it, and sends nothing."""
 
-    session = None
+    session: str | None = None
     headers = speak.Http.headers
 
 
@@ -133,7 +133,10 @@ async def besieged(caplog: pytest.LogCaptureFixture, **config: Any) -> AsyncIter
     caplog.set_level(logging.INFO)
     asyncio.get_running_loop().set_debug(False)
     endpoint = Endpoint(registry(), config=Config(**config))
-    async with serving(endpoint.app()) as site:
+    app = endpoint.app()
+    if speak.HANDSHAKE:
+        SseEndpoint(endpoint).setup(app)
+    async with serving(app) as site:
         tasks = asyncio.all_tasks()
         siege = Siege(site, endpoint)
         yield siege
@@ -589,6 +592,79 @@ async def test_a_client_that_vanishes(where: str, caplog: pytest.LogCaptureFixtu
                 await writer.drain()
                 await asyncio.sleep(0.01)
                 end(writer)
+
+
+def requests_of_a_session(session: str) -> list[bytes]:
+    """What a client with a session may leave behind: its stream, calls of every kind, and what is not finished."""
+    client = Peer(speak.HANDSHAKE[0], Registry("a client", "1"))
+    client.session = session
+    own = "".join(f"{name}: {value}\r\n" for name, value in client.headers().items())
+    head = HEAD + own.encode()
+
+    def calling(name: str, token: Any = None) -> bytes:
+        body = encode(client.message("tools/call", {"name": name, "arguments": {"messages": 1000}}, token=token))
+        return head + b"Content-Length: %d\r\n\r\n" % len(body) + body
+
+    get = head.replace(b"POST", b"GET", 1) + b"\r\n"
+    return [get, calling("wait"), calling("wait", "t"), calling("flood", "t"), calling("echo")[:-5], get * 3, head]
+
+
+@pytest.mark.skipif(not speak.HANDSHAKE, reason="no revision has sessions")
+async def test_clients_with_sessions_that_vanish(caplog: pytest.LogCaptureFixture) -> None:
+    """Their calls go on, since they may come back; when those and the sessions are over, nothing is left."""
+
+    async def vanish(siege: Siege, site: Site, number: int) -> None:
+        client = await Client(speak.HANDSHAKE[0], site).open()
+        requests = requests_of_a_session(str(client.session))
+        async with siege.connected() as (_, writer):
+            writer.write(requests[number % len(requests)])
+            await writer.drain()
+            await asyncio.sleep(0.01)
+            if number % 2:
+                reset(writer)
+
+    async with besieged(caplog, call_timeout=0.3, session_ttl=0.5, keep_alive=0.1) as siege, ClientSession() as http:
+        site = attrs.evolve(siege.site, http=http)
+        await asyncio.gather(*(vanish(siege, site, number) for number in range(70)))
+        await asyncio.sleep(1)
+        assert len(siege.endpoint.server.store) == 0  # type: ignore[arg-type]
+        client = await Client(speak.HANDSHAKE[0], site).open()
+        assert text_of(await client.call("echo", text="another")) == "another"
+
+
+OPENING = b"GET /sse HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n"
+
+
+@pytest.mark.skipif(not speak.HANDSHAKE, reason="no revision has that transport")
+async def test_clients_of_the_first_transport_that_vanish(caplog: pytest.LogCaptureFixture) -> None:
+    """Their calls end with their streams."""
+    async with besieged(caplog, keep_alive=0.1) as siege:
+        for number in range(60):
+            async with siege.connected() as (reader, writer):
+                writer.write(OPENING[: len(OPENING) - 30 + number])
+                if number < 30:
+                    continue
+                where = (await reader.readuntil(b"data: "), await reader.readline())[1].strip().decode()
+                body = encode(PairPeer.messages()[number % len(PairPeer.messages())])
+                post = f"POST {where} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                await siege.tell(post.encode() + b"Content-Length: 5000\r\n\r\n" + body, end=True)
+                answer = await siege.tell(
+                    post.encode() + b"Connection: close\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+                )
+                assert statuses(answer) == [202]
+                if number % 2:
+                    reset(writer)
+
+
+class PairPeer:
+    """What is sent to the address of the first transport."""
+
+    @staticmethod
+    def messages() -> list[Any]:
+        """Messages of every kind."""
+        client = Peer(speak.HANDSHAKE[-1], Registry("a client", "1"))
+        call = client.message("tools/call", {"name": "wait", "arguments": {}}, token="t")
+        return [client.initialize(), call, [], {"id": 1}, speak.notification("notifications/none")]
 
 
 async def test_clients_that_never_read(caplog: pytest.LogCaptureFixture) -> None:
