@@ -528,6 +528,7 @@ class ChannelWorld(World):
 
     def receive(self, data: bytes) -> None:
         """One message, and everything that must hold of what came out by then."""
+        self.check_messages()  # of what time has brought since
         body = parsed(data)
         mine = Counter() if self.at_eof else awaiting(body)
         self.wanted += mine
@@ -543,8 +544,10 @@ class ChannelWorld(World):
         if ids_of(messages)[None]:
             self.excused |= set(mine)
             assert any(isinstance(event, PeerFaulted) for event in self.end.happened[before:])
+        # An answer may end an earlier call, whose id is as long as it was.
+        mine_alone = not set(ids_of(messages)) - set(mine) - {None}
         sent = sum(map(len, self.end.sent[self.seen - len(messages) : self.seen]))
-        assert is_proportionate(sent, body, messages, len(data))
+        assert not mine_alone or is_proportionate(sent, body, messages, len(data))
 
     def check_messages(self) -> list[JSON]:
         """Assert that what came out since the last time is right; it is given back."""
