@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from mcp_sansio.call import Reply
 from mcp_sansio.changes import Change, ChangeKind
 from mcp_sansio.runtime import Event
-from mcp_sansio.storage import Hub
+from mcp_sansio.storage import Cursor, Hub
 from mcp_sansio.types import JSON, RequestId
 from mcp_sansio.wire.json import decode, encode
 
@@ -30,6 +30,7 @@ class Workers:
         self._server = server
         self._hub = hub
         self._me = server.runtime.token()
+        self._cursor: Cursor | None = None
         self._outbox: deque[bytes] = deque()
         self._more: Event | None = None
         self._following: Event = server.runtime.event()
@@ -39,13 +40,14 @@ class Workers:
     # Driven by the binding, each in a task of its own, where there is a hub
 
     async def follow(self) -> None:
-        """Hear what the others say, for ever. Raises what the hub raises; call it again to go on."""
+        """Hear what the others say, for ever. Raises what the hub raises; call it again to go on from there."""
         assert self._hub is not None
-        cursor = await self._hub.position(TOPIC)
+        if self._cursor is None:
+            self._cursor = await self._hub.position(TOPIC)
         self._following.set()
         while True:
-            for message in await self._hub.poll(TOPIC, cursor):
-                cursor = message.cursor
+            for message in await self._hub.poll(TOPIC, self._cursor):
+                self._cursor = message.cursor
                 self._hear(decode(message.data))
 
     async def relay(self) -> None:
