@@ -40,6 +40,7 @@ __all__ = [
     "Stream",
     "UnixConnector",
     "serving",
+    "serving_each",
     "text_of",
     "web",
 ]
@@ -75,20 +76,33 @@ class Site:
 @asynccontextmanager
 async def serving(app: web.Application, **options: Any) -> AsyncIterator[Site]:
     """Serve `app` on 127.0.0.1. `options` are those of ``web.AppRunner``."""
+    async with serving_each(app, **options) as (site,):
+        yield site
+
+
+@asynccontextmanager
+async def serving_each(*apps: web.Application, **options: Any) -> AsyncIterator[list[Site]]:
+    """Serve several applications, each at a port of its own."""
     before = asyncio.all_tasks()
+    async with asyncio.timeout(PATIENCE):
+        async with ClientSession(connector=TCPConnector(limit=0)) as http:
+            sites = [await _start(app, http, options) for app in apps]
+            try:
+                yield sites
+            finally:
+                for site in sites:
+                    await site.stop()
+        left = asyncio.all_tasks() - before
+        if left:
+            await asyncio.wait(left)
+
+
+async def _start(app: web.Application, http: ClientSession, options: Mapping[str, Any]) -> Site:
     runner = web.AppRunner(app, access_log=None, **options)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     host, port = runner.addresses[0][:2]
-    async with asyncio.timeout(PATIENCE):
-        async with ClientSession(connector=TCPConnector(limit=0)) as http:
-            try:
-                yield Site(f"http://{host}:{port}", http, runner)
-            finally:
-                await runner.cleanup()
-        left = asyncio.all_tasks() - before
-        if left:
-            await asyncio.wait(left)
+    return Site(f"http://{host}:{port}", http, runner)
 
 
 @attrs.frozen

@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 from aiohttp import web
 
-from mcp_sansio import AdapterSet, Config, Registry, Server, SessionStore, StateCodec
+from mcp_sansio import AdapterSet, Config, Hub, Registry, Server, SessionStore, StateCodec
 
 from .driver import Driver
 from .facts import principal_of
@@ -19,7 +19,7 @@ from .host import Host, Principal, ServingLoop
 class Endpoint:
     """Serves `registry` over Streamable HTTP, on every revision of `adapters` that has it.
 
-    `adapters`, `config`, `store` and `states` are those of `mcp_sansio.Server`. `allowed_origins`
+    `adapters`, `config`, `store`, `hub` and `states` are those of `mcp_sansio.Server`. `allowed_origins`
     (``https://app.example``) and `allowed_hosts` (``mcp.example``, with a port or without) replace the members of that
     name in `config`.
 
@@ -27,7 +27,7 @@ class Endpoint:
     state of questions belong to that user; to others they do not exist. Unless given, it is what a middleware put on
     the request: ``request[PRINCIPAL] = "user-17"``. It is a string that stays the same from request to request.
 
-    Raises ``TypeError`` where one string is given in place of a collection of them.
+    Raises ``ValueError`` where one string is given in place of a collection of them.
     """
 
     def __init__(
@@ -37,17 +37,23 @@ class Endpoint:
         adapters: AdapterSet | None = None,
         config: Config | None = None,
         store: SessionStore | None = None,
+        hub: Hub | None = None,
         states: StateCodec | None = None,
         allowed_origins: Collection[str] | None = None,
         allowed_hosts: Collection[str] | None = None,
         principal: Principal = principal_of,
     ) -> None:
-        allowed = _allowed(allowed_origins=allowed_origins, allowed_hosts=allowed_hosts)
-        config = attrs.evolve(config or Config(), **allowed)
         loop = ServingLoop()
-        runtime = loop.runtime()
-        server = Server(registry, runtime=runtime, adapters=adapters, config=config, store=store, states=states)
-        self._host = Host(server, loop, principal)
+        server = Server(
+            registry,
+            runtime=loop.runtime(),
+            adapters=adapters,
+            config=_configured(config, allowed_origins=allowed_origins, allowed_hosts=allowed_hosts),
+            store=store,
+            hub=hub,
+            states=states,
+        )
+        self._host = Host(server, loop, principal, has_hub=hub is not None)
 
     @property
     def server(self) -> Server:
@@ -57,21 +63,25 @@ class Endpoint:
     def routes(self, path: str = "/mcp") -> list[web.RouteDef]:
         """The routes for `path`, with and without a slash at its end, for ``app.add_routes``.
 
-        An application that takes these alone should also have `on_shutdown` and `close` among its signals, which
-        `setup` sees to: without the first, open streams keep aiohttp from stopping until its timeout.
+        An application that takes these alone should also have `on_startup`, `on_shutdown` and `close` among its
+        signals, which `setup` sees to: open streams would keep aiohttp from stopping until its timeout.
         """
         return _both_spellings(path, self._serve)
 
     def setup(self, app: web.Application, path: str = "/mcp") -> None:
-        """Serve at `path` of `app`, and stop with it."""
+        """Serve at `path` of `app`, and start and stop with it."""
         app.add_routes(self.routes(path))
-        _stop_with(app, self._host)
+        _live_with(app, self._host)
 
     def app(self, path: str = "/mcp") -> web.Application:
         """An application that serves at `path`, for ``web.run_app`` or ``add_subapp``."""
         app = web.Application()
         self.setup(app, path)
         return app
+
+    async def on_startup(self, app: web.Application | None = None) -> None:
+        """For ``app.on_startup``: with a `hub`, keep in touch with the other workers from now on."""
+        await self._host.on_startup(app)
 
     async def on_shutdown(self, app: web.Application | None = None) -> None:
         """For ``app.on_shutdown``: open streams end as their revision wants it, and new requests are refused."""
@@ -121,15 +131,19 @@ class SseEndpoint:
         ]
 
     def setup(self, app: web.Application, sse_path: str = "/sse", message_path: str = "/messages") -> None:
-        """Serve at both paths of `app`, and stop with it."""
+        """Serve at both paths of `app`, and start and stop with it."""
         app.add_routes(self.routes(sse_path, message_path))
-        _stop_with(app, self._host)
+        _live_with(app, self._host)
 
     def app(self, sse_path: str = "/sse", message_path: str = "/messages") -> web.Application:
         """An application that serves at both paths, for ``web.run_app`` or ``add_subapp``."""
         app = web.Application()
         self.setup(app, sse_path, message_path)
         return app
+
+    async def on_startup(self, app: web.Application | None = None) -> None:
+        """See `Endpoint.on_startup`."""
+        await self._host.on_startup(app)
 
     async def on_shutdown(self, app: web.Application | None = None) -> None:
         """See `Endpoint.on_shutdown`."""
@@ -145,11 +159,9 @@ class SseEndpoint:
         return await Driver(self._host, request, open_engine).run()
 
 
-def _allowed(**given: Collection[str] | None) -> dict[str, Any]:
-    for name, values in given.items():
-        if isinstance(values, str):
-            raise TypeError(f"{name} is a collection of strings: give [{values!r}]")
-    return {name: values for name, values in given.items() if values is not None}
+def _configured(config: Config | None, **given: Collection[str] | None) -> Config:
+    changes: dict[str, Any] = {name: values for name, values in given.items() if values is not None}
+    return attrs.evolve(config or Config(), **changes)
 
 
 def _both_spellings(path: str, handler: Any) -> list[web.RouteDef]:
@@ -158,6 +170,7 @@ def _both_spellings(path: str, handler: Any) -> list[web.RouteDef]:
     return [web.route("*", bare, handler), web.route("*", f"{bare}/", handler)]
 
 
-def _stop_with(app: web.Application, host: Host) -> None:
+def _live_with(app: web.Application, host: Host) -> None:
+    app.on_startup.append(host.on_startup)
     app.on_shutdown.append(host.on_shutdown)
     app.on_cleanup.append(host.close)

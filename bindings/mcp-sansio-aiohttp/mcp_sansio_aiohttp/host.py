@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from threading import get_ident
 from typing import Any
 
@@ -13,7 +14,11 @@ from aiohttp import web
 
 from mcp_sansio import Runtime, Server
 
+logger = logging.getLogger("mcp_sansio_aiohttp")
+
 Principal = Callable[[web.Request], str | None]
+#: Seconds before a hub that failed is tried again.
+_HUB_PAUSE = 1.0
 
 
 class ServingLoop:
@@ -55,33 +60,55 @@ def call_from_thread(loop: asyncio.AbstractEventLoop, callback: Callable[..., An
 
 
 class Host:
-    """A server, how to find out who a request is from, and the calls whose clients have gone but which go on."""
+    """A server, how to find out who a request is from, and the tasks that belong to no request.
 
-    def __init__(self, server: Server, loop: ServingLoop, principal: Principal) -> None:
+    Those are the calls whose clients have gone but which go on, and with `has_hub` the line to the other workers.
+    """
+
+    def __init__(self, server: Server, loop: ServingLoop, principal: Principal, *, has_hub: bool) -> None:
         self.server = server
         self.loop = loop
         self.principal = principal
-        self._orphans: set[asyncio.Task[None]] = set()
+        self._lines = (server.follow, server.relay) if has_hub else ()
+        self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
 
     def adopt(self, task: asyncio.Task[None]) -> None:
         """Keep `task` until it is done, or until `close`."""
-        if task.done() or task in self._orphans:
+        if task.done() or task in self._tasks:
             return
-        self._orphans.add(task)
-        task.add_done_callback(self._orphans.discard)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
         if self._closed:
             task.cancel()
+
+    async def on_startup(self, app: web.Application | None = None) -> None:
+        """Serve on the running loop, and keep in touch with the other workers."""
+        loop = asyncio.get_running_loop()
+        self.loop.bind(loop, get_ident())
+        lines, self._lines = self._lines, ()
+        for line in lines:
+            self.adopt(loop.create_task(_keep_up(line)))
 
     async def on_shutdown(self, app: web.Application | None = None) -> None:
         """End the open streams, and refuse what comes from now on. Calls are left to finish."""
         self.server.shutdown()
 
     async def close(self, app: web.Application | None = None) -> None:
-        """`on_shutdown`, and give up the calls whose clients have gone."""
+        """`on_shutdown`, and give up what belongs to no request."""
         self.server.shutdown()
         self._closed = True
-        orphans = tuple(self._orphans)
-        for task in orphans:
+        tasks = tuple(self._tasks)
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*orphans, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _keep_up(line: Callable[[], Awaitable[None]]) -> None:
+    """Go on with `line` for ever, whatever becomes of the hub meanwhile."""
+    while True:
+        try:
+            await line()
+        except Exception:
+            logger.exception("the hub failed; it is tried again in %g s", _HUB_PAUSE)
+        await asyncio.sleep(_HUB_PAUSE)

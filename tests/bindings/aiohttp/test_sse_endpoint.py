@@ -108,7 +108,7 @@ async def test_what_it_cannot_be_made_of() -> None:
         SseEndpoint(bakery(), adapters=AdapterSet.default().only(*speak.ENVELOPE))
     with pytest.raises(ValueError, match=r"'/\{tenant\}/sse' has a variable"):
         SseEndpoint(endpoint).routes("/{tenant}/sse")
-    with pytest.raises(TypeError, match="allowed_hosts is a collection of strings"):
+    with pytest.raises(ValueError, match=r"Config\.allowed_hosts must be a collection of strings"):
         SseEndpoint(bakery(), allowed_hosts="mcp.example")
 
 
