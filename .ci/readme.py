@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 README = Path(__file__).parents[1] / "README.md"
-ENDS = {"serve": "docs/examples/quickstart.py", "test": ".venv/bin/pytest", "curl": "'"}
+ENDS = {"serve": "docs/examples/quickstart.py", "test": ".venv/bin/pytest -n auto", "curl": "'"}
 
 
 def command(which: str) -> str:

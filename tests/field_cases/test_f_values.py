@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import speak
+import support
 from mcp_sansio import (
     Annotations,
     CallToolResult,
@@ -672,6 +673,7 @@ def test_case_66_nor_is_it_sent_beside_a_result(version: str, value: float) -> N
 
 @pytest.mark.parametrize("value", [NAN, object(), {1: 2}, tree(500)], ids=["nan", "object", "key", "deep"])
 def test_case_66_and_87_what_is_no_json_is_refused_when_it_is_declared(value: Any) -> None:
+    support.need("jsonschema")  # which holds raw schemas to what they say
     registry = Registry("shop", "1.0")
 
     async def made() -> str:
