@@ -1,6 +1,6 @@
 """Coverage-guided fuzzing of the codecs and the engines, with atheris. See `targets` for what is called and asserted.
 
-    tox -e fuzz                                   # twenty seconds for each target, as in CI
+    tox -e fuzz                                   # twenty seconds for each target; CI takes four
     tox -e fuzz -- --seconds 600                  # ten minutes for each
     tox -e fuzz -- --seconds 60 json http         # these two
     tox -e fuzz -- --replay fuzz/found/json-1f3a  # what was found, once more, with its traceback

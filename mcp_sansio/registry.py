@@ -350,7 +350,7 @@ class Registry:
         self._watchers.append(WeakMethod(watcher))
 
     def _changed(self, kind: ChangeKind) -> None:
-        self._rendered.clear()
+        self._rendered = {}
         self._announce(Change(kind))
 
     def _announce(self, change: Change) -> None:
@@ -395,11 +395,14 @@ class Registry:
         The oldest of many makes room, since a peer may ask for a page from any place on.
         """
         kept = self._rendered.get(key)
-        if kept is None:
-            if len(self._rendered) >= _MAX_RENDERED:
-                self._rendered.pop(next(iter(self._rendered), None), None)
-            kept = self._rendered[key] = render()
-        return kept
+        if kept is not None:
+            return kept
+        rendered, made = self._rendered, render()
+        # What is declared meanwhile, in a handler's thread say, starts a new collection: this is not put into that one.
+        if len(rendered) >= _MAX_RENDERED:
+            rendered.pop(next(iter(rendered), None), None)
+        rendered[key] = made
+        return made
 
     # Shared by the declarations
 

@@ -475,3 +475,15 @@ def test_a_completion_takes_a_request() -> None:
     with pytest.raises(DeclarationError) as refused:
         Registry("s", "1").completion(complete)
     assert str(refused.value) == "completion 'complete' must take one CompletionRequest, and may take an Exchange"
+
+
+def test_what_was_rendered_of_an_older_state_is_not_kept() -> None:
+    """A handler's thread may declare something in the very moment in which a list is rendered."""
+    registry = Registry("s", "1")
+
+    def render() -> int:
+        before = len(registry.resources)
+        registry.resource(f"x:{before}")(lambda: "x")
+        return before
+
+    assert [registry.rendered("key", render) for _ in range(3)] == [0, 1, 2]
