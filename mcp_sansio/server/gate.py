@@ -7,6 +7,7 @@ is built, because only then is it known which address it came in on.
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import lru_cache
 from ipaddress import ip_address
 
 from mcp_sansio.outcome import Failure, FailureKind
@@ -83,6 +84,7 @@ def _matches(host: tuple[str, int | None], allowed: Collection[str]) -> bool:
     return False
 
 
+@lru_cache(maxsize=64)  # a server is called by the same few names again and again
 def _is_loopback(name: str) -> bool:
     if name == "localhost":
         return True

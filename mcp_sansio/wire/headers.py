@@ -168,6 +168,7 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 _MAX_PORT = 65535
 
 
+@lru_cache(maxsize=64)
 def parse_host(value: str) -> tuple[str, int | None] | None:
     """The host, in lower case, and the port of a ``Host`` header; None where it is malformed.
 
