@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any, ClassVar
 
@@ -14,15 +14,17 @@ from mcp_sansio.dispatcher import LISTEN_FILTER, LISTEN_URIS, Described, Listeni
 from mcp_sansio.operation import Operation
 from mcp_sansio.outcome import Failure, FailureKind, InputRequest, NeedsInput, Rejected
 from mcp_sansio.registry import Registry
+from mcp_sansio.schema import HeaderParam
 from mcp_sansio.specs import CacheHint, ToolSpec
-from mcp_sansio.types import JSON, LOG_LEVELS
-from mcp_sansio.wire.headers import Headers, decode_value
+from mcp_sansio.types import JSON, LOG_LEVELS, Implementation, LogLevel, ProgressToken, to_wire
+from mcp_sansio.wire.headers import Headers, decode_value, encode_value
 from mcp_sansio.wire.json import encode
 from mcp_sansio.wire.jsonrpc import Envelope, encode_notification
 
 from .base import CHANGE_METHODS, Adapter, client_info
 from .params import TARGET
 from .preamble import META_VERSION, VERSION_HEADER, Preamble
+from .projection import pick
 
 META = "io.modelcontextprotocol/"
 CLIENT_INFO, CLIENT_CAPABILITIES, LOG_LEVEL = META + "clientInfo", META + "clientCapabilities", META + "logLevel"
@@ -137,6 +139,48 @@ class EnvelopeAdapter(Adapter):
             honoured[LISTEN_URIS] = list(listening.uris)
         params = {"_meta": {SUBSCRIPTION_ID: call.id}, "notifications": honoured}
         return encode_notification("notifications/subscriptions/acknowledged", params)
+
+    # The client role
+
+    def client_headers(
+        self, method: str, params: Mapping[str, JSON], mirrored: Sequence[HeaderParam] = ()
+    ) -> dict[str, str]:
+        """The headers mirror the body (basic/transports/streamable-http, "Client Behavior")."""
+        headers = {"MCP-Protocol-Version": self.version, "Mcp-Method": method}
+        operation = self.methods.get(method)
+        if operation in _NAMED:
+            headers["Mcp-Name"] = encode_value(params[TARGET[operation]])
+        for plan in mirrored:
+            value = _at(params.get("arguments"), plan.path)
+            if value is not None:
+                headers[f"Mcp-Param-{plan.name}"] = encode_value(value)
+        return headers
+
+    def client_decorate_params(
+        self,
+        params: Mapping[str, JSON],
+        client: Implementation,
+        capabilities: Mapping[str, JSON],
+        *,
+        progress_token: ProgressToken | None = None,
+        log_level: LogLevel | None = None,
+    ) -> dict[str, JSON]:
+        """Every request says who sends it and what they can do (basic, "Per-request protocol fields")."""
+        decorated = super().client_decorate_params(params, client, capabilities, progress_token=progress_token)
+        said: dict[str, JSON] = {
+            META_VERSION: self.version,
+            CLIENT_INFO: pick(to_wire(client), self.shape.implementation),
+            CLIENT_CAPABILITIES: dict(capabilities),
+        }
+        if log_level is not None:
+            said[LOG_LEVEL] = log_level
+        return {**decorated, "_meta": {**decorated.get("_meta", {}), **said}}
+
+    def client_input_requests(self, result: Mapping[str, JSON]) -> tuple[Mapping[str, InputRequest], str | None]:
+        """See `Adapter.client_input_requests` (basic/patterns/mrtr, "InputRequiredResult")."""
+        if result.get("resultType") != "input_required":
+            return super().client_input_requests(result)
+        return result.get("inputRequests", {}), result.get("requestState")
 
     def _described(self, call: Call, registry: Registry, described: Described) -> dict[str, JSON]:
         body: dict[str, JSON] = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from mcp_sansio.asking import ELICIT
@@ -11,10 +11,12 @@ from mcp_sansio.dispatcher import Described
 from mcp_sansio.operation import Operation
 from mcp_sansio.outcome import Failure, FailureKind, InputRequest
 from mcp_sansio.registry import Registry
-from mcp_sansio.types import JSON, RequestId
+from mcp_sansio.schema import HeaderParam
+from mcp_sansio.types import JSON, Implementation, RequestId, to_wire
 from mcp_sansio.wire.jsonrpc import Envelope, encode_request
 
 from .base import Adapter, FailureCode, client_info
+from .projection import pick
 
 HANDSHAKE_METHODS: Mapping[str, Operation] = {
     "initialize": Operation.DESCRIBE,
@@ -69,6 +71,8 @@ class HandshakeAdapter(Adapter):
 
     has_handshake: ClassVar[bool] = True
     resumes_streams: ClassVar[bool] = True
+    #: HTTP requests after the handshake name the revision in a header.
+    has_version_header: ClassVar[bool] = True
     methods: ClassVar[Mapping[str, Operation]] = HANDSHAKE_METHODS
     failures: ClassVar[Mapping[FailureKind, FailureCode]] = HANDSHAKE_FAILURES
 
@@ -91,6 +95,18 @@ class HandshakeAdapter(Adapter):
         if registry.instructions is not None:
             body["instructions"] = registry.instructions
         return self.finished(body, registry)
+
+    def client_headers(
+        self, method: str, params: Mapping[str, JSON], mirrored: Sequence[HeaderParam] = ()
+    ) -> dict[str, str]:
+        """After the handshake, requests name what was negotiated (basic/transports, "Protocol Version Header")."""
+        named = self.has_version_header and method != "initialize"
+        return {"MCP-Protocol-Version": self.version} if named else {}
+
+    def client_handshake_params(self, client: Implementation, capabilities: Mapping[str, JSON]) -> dict[str, JSON]:
+        """See `Adapter.client_handshake_params` (basic/lifecycle, "Initialization")."""
+        info = pick(to_wire(client), self.shape.implementation)
+        return {"protocolVersion": self.version, "capabilities": dict(capabilities), "clientInfo": info}
 
     def encode_question(self, question_id: RequestId, request: InputRequest) -> bytes:
         """A question to push. URL mode needs an ``elicitationId`` here (client/elicitation, "URL Mode")."""

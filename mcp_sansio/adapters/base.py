@@ -33,6 +33,7 @@ from mcp_sansio.wire.json import encode
 from mcp_sansio.wire.jsonrpc import Envelope, classify, encode_error, encode_notification, encode_request, encode_result
 from mcp_sansio.wire.jsonrpc import Shape as MessageShape
 
+from .client_role import ClientRole
 from .params import TARGET, fault_of_params
 from .preamble import Preamble
 from .projection import Shape, pick, project_annotated, project_content, project_contents, project_message
@@ -56,7 +57,7 @@ _LISTS: Mapping[Operation, tuple[str, str]] = {
 }
 
 
-class Adapter:
+class Adapter(ClientRole):
     """One revision. Subclasses set the tables and flags to the truth and override what differs."""
 
     version: ClassVar[str]

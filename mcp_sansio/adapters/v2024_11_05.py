@@ -18,6 +18,7 @@ class Adapter2024_11_05(HandshakeAdapter):
 
     version: ClassVar[str] = "2024-11-05"
     asks_in_arguments: ClassVar[bool] = True
+    has_version_header: ClassVar[bool] = False
 
     shape: ClassVar[Shape] = attrs.evolve(
         FULL.without("title", "icons", "_meta", "outputSchema", "lastModified", "resource_link", "audio", "message"),

@@ -18,6 +18,7 @@ class Adapter2025_03_26(HandshakeAdapter):
 
     version: ClassVar[str] = "2025-03-26"
     asks_in_arguments: ClassVar[bool] = True
+    has_version_header: ClassVar[bool] = False
     allows_batch: ClassVar[bool] = True
     is_implied: ClassVar[bool] = True
 
