@@ -15,7 +15,8 @@ from mcp_sansio.schema import HeaderParam
 from mcp_sansio.types import JSON, Implementation, RequestId, to_wire
 from mcp_sansio.wire.jsonrpc import Envelope, encode_request
 
-from .base import Adapter, FailureCode, client_info
+from .base import Adapter, client_info
+from .failures import COMMON_FAILURES, FailureCode
 from .projection import pick
 
 HANDSHAKE_METHODS: Mapping[str, Operation] = {
@@ -37,8 +38,7 @@ HANDSHAKE_METHODS: Mapping[str, Operation] = {
 }
 
 HANDSHAKE_FAILURES: Mapping[FailureKind, FailureCode] = {
-    FailureKind.PARSE: (-32700, 400),
-    FailureKind.MALFORMED: (-32600, 400),
+    **COMMON_FAILURES,
     FailureKind.UNKNOWN_METHOD: (-32601, 200),
     FailureKind.UNKNOWN_TARGET: (-32602, 200),
     FailureKind.RESOURCE_NOT_FOUND: (-32002, 200),
@@ -47,22 +47,7 @@ HANDSHAKE_FAILURES: Mapping[FailureKind, FailureCode] = {
     FailureKind.HEADER_MISMATCH: (-32600, 400),
     FailureKind.UNSUPPORTED_VERSION: (-32600, 400),
     FailureKind.MISSING_CAPABILITY: (-32600, 200),
-    FailureKind.HANDSHAKE_MISSING: (-32600, 400),
     FailureKind.INVALID_STATE: (-32602, 200),
-    FailureKind.SESSION_MISSING: (-32600, 400),
-    FailureKind.SESSION_NOT_FOUND: (-32600, 404),
-    FailureKind.FORBIDDEN: (-32600, 403),
-    FailureKind.MISDIRECTED: (-32600, 421),
-    FailureKind.METHOD_NOT_ALLOWED: (-32600, 405),
-    FailureKind.NOT_ACCEPTABLE: (-32600, 406),
-    FailureKind.UNSUPPORTED_MEDIA: (-32600, 415),
-    FailureKind.TOO_LARGE: (-32600, 413),
-    FailureKind.HEADERS_TOO_LARGE: (-32600, 431),
-    FailureKind.TOO_SLOW: (-32600, 408),
-    FailureKind.TOO_MANY: (-32600, 429),
-    FailureKind.TIMED_OUT: (-32603, 200),
-    FailureKind.UNAVAILABLE: (-32603, 503),
-    FailureKind.INTERNAL: (-32603, 200),
 }
 
 

@@ -34,12 +34,10 @@ from mcp_sansio.wire.jsonrpc import Envelope, classify, encode_error, encode_not
 from mcp_sansio.wire.jsonrpc import Shape as MessageShape
 
 from .client_role import ClientRole
+from .failures import FailureCode
 from .params import TARGET, fault_of_params
 from .preamble import Preamble
 from .projection import Shape, pick, project_annotated, project_content, project_contents, project_message
-
-FailureCode = tuple[int, int]
-"""A JSON-RPC error code, and the HTTP status that goes with it."""
 
 #: The methods of what a server announces; every revision that announces a kind uses the same name for it.
 CHANGE_METHODS = {

@@ -9,7 +9,7 @@ from mcp_sansio.operation import Operation
 from mcp_sansio.outcome import FailureKind
 
 from ._envelope import EnvelopeAdapter
-from .base import FailureCode
+from .failures import COMMON_FAILURES, FailureCode
 from .projection import FULL, Shape
 
 
@@ -35,8 +35,7 @@ class Adapter2026_07_28(EnvelopeAdapter):
 
     # basic, "Error Codes", and the statuses of basic/transports/streamable-http.
     failures: ClassVar[Mapping[FailureKind, FailureCode]] = {
-        FailureKind.PARSE: (-32700, 400),
-        FailureKind.MALFORMED: (-32600, 400),
+        **COMMON_FAILURES,
         FailureKind.UNKNOWN_METHOD: (-32601, 404),
         FailureKind.UNKNOWN_TARGET: (-32602, 400),
         FailureKind.RESOURCE_NOT_FOUND: (-32602, 400),
@@ -45,22 +44,7 @@ class Adapter2026_07_28(EnvelopeAdapter):
         FailureKind.HEADER_MISMATCH: (-32020, 400),
         FailureKind.UNSUPPORTED_VERSION: (-32022, 400),
         FailureKind.MISSING_CAPABILITY: (-32021, 400),
-        FailureKind.HANDSHAKE_MISSING: (-32600, 400),
         FailureKind.INVALID_STATE: (-32602, 400),
-        FailureKind.SESSION_MISSING: (-32600, 400),
-        FailureKind.SESSION_NOT_FOUND: (-32600, 404),
-        FailureKind.FORBIDDEN: (-32600, 403),
-        FailureKind.MISDIRECTED: (-32600, 421),
-        FailureKind.METHOD_NOT_ALLOWED: (-32600, 405),
-        FailureKind.NOT_ACCEPTABLE: (-32600, 406),
-        FailureKind.UNSUPPORTED_MEDIA: (-32600, 415),
-        FailureKind.TOO_LARGE: (-32600, 413),
-        FailureKind.HEADERS_TOO_LARGE: (-32600, 431),
-        FailureKind.TOO_SLOW: (-32600, 408),
-        FailureKind.TOO_MANY: (-32600, 429),
-        FailureKind.TIMED_OUT: (-32603, 200),
-        FailureKind.UNAVAILABLE: (-32603, 503),
-        FailureKind.INTERNAL: (-32603, 200),
     }
 
     shape: ClassVar[Shape] = FULL
