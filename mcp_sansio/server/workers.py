@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from mcp_sansio.server.server import Server
 
 TOPIC = "mcp-sansio"
+#: How many messages wait for a hub that cannot be reached; then the oldest are not said at all.
+MAX_UNSAID = 10_000
 
 
 class Workers:
@@ -31,7 +33,7 @@ class Workers:
         self._hub = hub
         self._me = server.runtime.token()
         self._cursor: Cursor | None = None
-        self._outbox: deque[bytes] = deque()
+        self._outbox: deque[bytes] = deque(maxlen=MAX_UNSAID)
         self._more: Event | None = None
         self._following: Event = server.runtime.event()
         if hub is None:
@@ -55,8 +57,12 @@ class Workers:
         assert self._hub is not None
         while True:
             while self._outbox:
-                await self._hub.publish(TOPIC, self._outbox[0])
-                self._outbox.popleft()
+                message = self._outbox.popleft()
+                try:
+                    await self._hub.publish(TOPIC, message)
+                except BaseException:
+                    self._outbox.appendleft(message)
+                    raise
             self._more = self._server.runtime.event()
             await self._more.wait()
 

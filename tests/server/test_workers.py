@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from mcp_sansio import (
+    Change,
+    ChangeKind,
     Config,
     Exchange,
     MemoryHub,
@@ -17,7 +19,9 @@ from mcp_sansio import (
     elicit_accept,
     elicit_decline,
 )
+from mcp_sansio.server.workers import MAX_UNSAID
 from mcp_sansio.testing import FakeEvent, Simulation
+from mcp_sansio.wire.json import decode
 from speak import HANDSHAKE, VERSIONS, Http, notification
 
 PUSHED = tuple(version for version in HANDSHAKE if version in ("2025-11-25", "2025-06-18"))
@@ -188,3 +192,29 @@ def test_without_a_hub_nothing_is_said(version: str) -> None:
     simulation.scheduler.spawn(simulation.server.workers.ready())
     simulation.settle()
     assert len(simulation.scheduler) == 0
+
+
+class UnreachableHub(MemoryHub):
+    """A hub that takes nothing while it is `down`."""
+
+    down = True
+
+    async def publish(self, topic: str, data: bytes) -> None:
+        if self.down:
+            raise ConnectionError("the hub cannot be reached")
+        await super().publish(topic, data)
+
+
+def test_what_a_hub_did_not_take_is_said_later_in_order_and_not_without_limit() -> None:
+    simulation = Simulation(declare())
+    hub = UnreachableHub(event=lambda: FakeEvent(simulation.scheduler), keep=2 * MAX_UNSAID)
+    server = Server(simulation.server.registry, runtime=simulation.runtime, hub=hub)
+    for number in range(MAX_UNSAID + 5):
+        server.publish(Change(ChangeKind.RESOURCE_UPDATED, str(number)))
+    with pytest.raises(ConnectionError):
+        server.relay().send(None)
+    hub.down = False
+    simulation.scheduler.spawn(server.relay())
+    simulation.settle()
+    [said] = [topic.messages for topic in hub._topics.values()]
+    assert [decode(message.data)["uri"] for message in said] == [str(number) for number in range(5, MAX_UNSAID + 5)]
