@@ -36,13 +36,3 @@ class Operation(StrEnum):
 #: The operations that run a handler of the application. They are the only ones that may ask the user something
 #: (basic/patterns/mrtr, "Supported Requests").
 HANDLED = frozenset({Operation.CALL_TOOL, Operation.READ_RESOURCE, Operation.GET_PROMPT})
-
-#: The operations whose result depends on the registry and the revision alone.
-LISTS = frozenset(
-    {
-        Operation.LIST_TOOLS,
-        Operation.LIST_RESOURCES,
-        Operation.LIST_RESOURCE_TEMPLATES,
-        Operation.LIST_PROMPTS,
-    }
-)

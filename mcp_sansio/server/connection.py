@@ -20,13 +20,12 @@ from mcp_sansio.dispatcher import Listening
 from mcp_sansio.events import CallCancelled, CallReceived, Event, PeerFaulted
 from mcp_sansio.operation import Operation
 from mcp_sansio.outcome import Failure, FailureKind, Outcome, Rejected, Value
-from mcp_sansio.runtime import Event as Flag
 from mcp_sansio.types import RequestId
 
 from ._state import CHANNEL, ChannelInput, ChannelState, advance
 from .calls import RunningCall
 from .listening import ListenStream
-from .queues import taken
+from .queues import Backlog, taken
 from .replies import Replies, expects_reply, quoted_id, usable_id
 from .topics import Frame
 
@@ -69,8 +68,7 @@ class ServerConnection:
         self._messages: deque[bytes] = deque()
         self._announced: set[bytes] = set()
         self._events: deque[Event] = deque()
-        self._unsent = 0
-        self._room: Flag | None = None
+        self._backlog = Backlog(server.config.max_unsent, server.runtime.event)
 
     # Facts in
 
@@ -111,7 +109,7 @@ class ServerConnection:
         for held in tuple(self._calls.values()):
             self._give_up(held)
         self._messages.clear()
-        self._make_room()
+        self._backlog.clear()
 
     def handle_timeout(self, now: float) -> None:
         """The time of `next_deadline` has come; `now` is in the runtime's seconds."""
@@ -129,8 +127,7 @@ class ServerConnection:
         """The messages to send, in order."""
         messages = taken(self._messages)
         self._announced.clear()
-        self._unsent = 0
-        self._make_room()
+        self._backlog.clear()
         return messages
 
     def next_deadline(self) -> float | None:
@@ -143,7 +140,7 @@ class ServerConnection:
     @property
     def unsent(self) -> int:
         """How many bytes wait to be taken."""
-        return self._unsent
+        return self._backlog.size
 
     # Receiving
 
@@ -307,19 +304,12 @@ class ServerConnection:
     def _send(self, message: bytes) -> None:
         if self.state is not ChannelState.CLOSED:
             self._messages.append(message)
-            self._unsent += len(message)
+            self._backlog.size += len(message)
 
     async def drained(self) -> None:
         """Return once the client keeps up with what was sent."""
-        if self._unsent > self.server.config.max_unsent and self.state is not ChannelState.CLOSED:
-            if self._room is None:
-                self._room = self.server.runtime.event()
-            await self._room.wait()
-
-    def _make_room(self) -> None:
-        if self._room is not None:
-            self._room.set()
-            self._room = None
+        if self.state is not ChannelState.CLOSED:
+            await self._backlog.drained()
 
 
 class _Group:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from mcp_sansio.events import Body, CallCancelled, CallReceived, End, Event, Head, Part, PeerFaulted
 from mcp_sansio.outcome import Failure, FailureKind, Rejected
-from mcp_sansio.runtime import Event as Flag
 from mcp_sansio.types import RequestId
 from mcp_sansio.wire.headers import Headers, split_target
 from mcp_sansio.wire.sse import encode_comment
@@ -21,7 +20,7 @@ from mcp_sansio.wire.sse import encode_comment
 from . import gate
 from ._state import RESPONSE, ResponseInput, ResponseState, advance
 from .calls import RunningCall
-from .queues import taken
+from .queues import Backlog, taken
 
 if TYPE_CHECKING:
     from mcp_sansio.adapters.base import Adapter
@@ -76,8 +75,7 @@ class HttpTransaction:
         self._receive_by: float | None = None
         self._parts: deque[Part] = deque()
         self._events: deque[Event] = deque()
-        self._unsent = 0
-        self._room: Flag | None = None
+        self._backlog = Backlog(server.config.max_unsent, server.runtime.event)
         self._keep_alive: float | None = None
         self._running: dict[RunningCall, None] = {}
 
@@ -144,8 +142,7 @@ class HttpTransaction:
         self.connected = False
         was, self.state = self.state, advance(RESPONSE, self.state, ResponseInput.DISCONNECT)
         self._parts.clear()
-        self._unsent = 0
-        self._make_room()
+        self._backlog.clear()
         if was is not ResponseState.ENDED:
             self.on_disconnect()
         self._check_over()
@@ -170,8 +167,7 @@ class HttpTransaction:
     def data_to_send(self) -> list[Part]:
         """The parts of the response that are ready, in order."""
         parts = taken(self._parts)
-        self._unsent = 0
-        self._make_room()
+        self._backlog.clear()
         return parts
 
     def next_deadline(self) -> float | None:
@@ -199,7 +195,7 @@ class HttpTransaction:
     @property
     def is_congested(self) -> bool:
         """Whether more waits for the client to read it than `Config.max_unsent`."""
-        return self._unsent > self.config.max_unsent
+        return self._backlog.is_too_large
 
     # For the endpoints: what they are asked
 
@@ -279,7 +275,7 @@ class HttpTransaction:
 
     def write_comment(self) -> None:
         """Send a sign of life, unless there is something to read anyway."""
-        if not self._unsent:
+        if not self._backlog.size:
             self.write(encode_comment())
 
     def end(self) -> None:
@@ -313,22 +309,15 @@ class HttpTransaction:
 
     async def drained(self) -> None:
         """See `Outlet.drained`."""
-        if self.is_congested and self.connected:
-            if self._room is None:
-                self._room = self.server.runtime.event()
-            await self._room.wait()
-
-    def _make_room(self) -> None:
-        if self._room is not None:
-            self._room.set()
-            self._room = None
+        if self.connected:
+            await self._backlog.drained()
 
     def _send(self, part: Part) -> None:
         if not self.connected:
             return
         self._parts.append(part)
         if isinstance(part, Body):
-            self._unsent += len(part.data)
+            self._backlog.size += len(part.data)
 
     def _check_arrival(self, now: float) -> None:
         """A body that comes byte by byte would hold its connection, and what it sent, for as long as it likes."""

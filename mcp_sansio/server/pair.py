@@ -104,7 +104,7 @@ class PairTransaction(HttpTransaction):
     @property
     def backlog(self) -> int:
         """How many bytes wait to be sent on the stream."""
-        return self._unsent + (self._connection.unsent if self._connection is not None else 0)
+        return self._backlog.size + (self._connection.unsent if self._connection is not None else 0)
 
     def receive_message(self, body: bytes) -> None:
         """A message that came in on the other endpoint, for the channel whose stream this is."""

@@ -1,9 +1,12 @@
-"""Taking what an engine has queued for its driver."""
+"""Between an engine and its driver: taking what is queued, and waiting for a client that does not keep up."""
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import TypeVar
+
+from mcp_sansio.runtime import Event
 
 T = TypeVar("T")
 
@@ -11,3 +14,35 @@ T = TypeVar("T")
 def taken(queue: deque[T]) -> list[T]:
     """What is in `queue`, taken out. A handler in a thread may add to it meanwhile, and nothing of that is lost."""
     return [queue.popleft() for _ in range(len(queue))]
+
+
+class Backlog:
+    """The bytes that wait for the driver to take them, and the handlers that wait for it when there are too many.
+
+    `most` is how many are not too many, and `event` makes something to wait for.
+    """
+
+    def __init__(self, most: int, event: Callable[[], Event]) -> None:
+        self.size = 0
+        self._most = most
+        self._event = event
+        self._room: Event | None = None
+
+    @property
+    def is_too_large(self) -> bool:
+        """Whether a handler should wait before it adds more."""
+        return self.size > self._most
+
+    def clear(self) -> None:
+        """Everything was taken, or nobody will take it any more: who waits goes on."""
+        self.size = 0
+        room, self._room = self._room, None
+        if room is not None:
+            room.set()
+
+    async def drained(self) -> None:
+        """Return once the backlog is cleared, at once where it is not too large."""
+        if self.is_too_large:
+            if self._room is None:
+                self._room = self._event()
+            await self._room.wait()
