@@ -48,7 +48,7 @@ def test_every_public_name_is_listed_once() -> None:
 
 
 def test_the_tools_for_tests_are_listed() -> None:
-    assert sorted(listed()["mcp_sansio.testing"]) == sorted(defined(mcp_sansio.testing))
+    assert sorted(listed()["mcp_sansio.testing"]) == sorted(mcp_sansio.testing.__all__)
 
 
 def test_every_codec_and_every_binding_is_listed_whole() -> None:

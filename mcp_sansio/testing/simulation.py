@@ -1,152 +1,29 @@
-"""A server without a socket, an event loop or a clock: for unit tests of handlers and of the protocol itself.
+"""A server without a socket, an event loop or a clock: the same engines as the bindings drive, to the byte.
 
-`Simulation` drives the same engines as the bindings do, with a clock that moves when told to, tokens that count, and a
-scheduler that runs every handler as far as it can go before a call returns. Nothing waits for real, so nothing sleeps
-and nothing is flaky, and what comes out can be compared byte by byte.
+`Simulation` has a clock that moves when told to, tokens that count, and a scheduler that runs every handler as far as
+it can go before a call returns. Nothing waits for real, so nothing sleeps and nothing is flaky, and what comes out can
+be compared byte by byte.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections import deque
-from collections.abc import Callable, Coroutine, Generator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-import attrs
+from mcp_sansio.call import Call
+from mcp_sansio.events import Body, CallCancelled, CallReceived, End, Event, Head, StoreNeeded
+from mcp_sansio.registry import Registry
+from mcp_sansio.runtime import Runtime
+from mcp_sansio.server.connection import ServerConnection
+from mcp_sansio.server.http import HttpTransaction
+from mcp_sansio.server.server import Server
+from mcp_sansio.types import JSON
+from mcp_sansio.wire.json import decode, encode
+from mcp_sansio.wire.sse import EventDecoder, Oversize, ServerSentEvent
 
-from .call import Call
-from .events import Body, CallCancelled, CallReceived, End, Event, Head, StoreNeeded
-from .registry import Registry
-from .runtime import Runtime
-from .server.connection import ServerConnection
-from .server.http import HttpTransaction
-from .server.server import Server
-from .types import JSON
-from .wire.json import decode, encode
-from .wire.sse import EventDecoder, Oversize, ServerSentEvent
-
-
-class FakeClock:
-    """A clock that stands still until it is told to move. Call it for the time, in seconds."""
-
-    def __init__(self, start: float = 0.0) -> None:
-        self._now = start
-
-    def __call__(self) -> float:
-        return self._now
-
-    def advance(self, seconds: float) -> None:
-        """Move the time forward. Raises ``ValueError`` for a step back."""
-        if seconds < 0:
-            raise ValueError(f"a clock does not go back: {seconds} seconds")
-        self._now += seconds
-
-
-class Cancelled(BaseException):
-    """Thrown into a task of the `Scheduler` that is cancelled, as an event loop would throw its own."""
-
-
-class FakeEvent:
-    """An `mcp_sansio.runtime.Event` of the `Scheduler`."""
-
-    def __init__(self, scheduler: Scheduler) -> None:
-        self._scheduler = scheduler
-        self._set = False
-        self._waiting: list[_Task] = []
-
-    def set(self) -> None:
-        """See `mcp_sansio.runtime.Event.set`."""
-        self._set = True
-        waiting, self._waiting = self._waiting, []
-        for task in waiting:
-            self._scheduler.wake(task)
-
-    async def wait(self) -> None:
-        """See `mcp_sansio.runtime.Event.wait`."""
-        if not self._set:
-            await _Parked(self)
-
-    def park(self, task: _Task) -> None:
-        """`task` waits here."""
-        self._waiting.append(task)
-
-    def forget(self, task: _Task) -> None:
-        """`task` does not wait here any more."""
-        if task in self._waiting:
-            self._waiting.remove(task)
-
-
-@attrs.frozen
-class _Parked:
-    event: FakeEvent
-
-    def __await__(self) -> Generator[FakeEvent, None, None]:
-        yield self.event
-
-
-@attrs.define(eq=False)
-class _Task:
-    coroutine: Coroutine[Any, Any, None]
-    parked: FakeEvent | None = None
-
-
-class Scheduler:
-    """Runs coroutines that wait for nothing but a `FakeEvent`, one after the other, in the order they became ready."""
-
-    def __init__(self) -> None:
-        self._ready: deque[_Task] = deque()
-        self._tasks: dict[_Task, None] = {}
-
-    def __len__(self) -> int:
-        """How many tasks have not ended."""
-        return len(self._tasks)
-
-    @property
-    def ready(self) -> bool:
-        """Whether a task could go on."""
-        return bool(self._ready)
-
-    def spawn(self, coroutine: Coroutine[Any, Any, None]) -> _Task:
-        """Start `coroutine` the next time that `run` is called."""
-        task = _Task(coroutine)
-        self._tasks[task] = None
-        self._ready.append(task)
-        return task
-
-    def wake(self, task: _Task) -> None:
-        """`task` may go on."""
-        task.parked = None
-        self._ready.append(task)
-
-    def cancel(self, task: _Task) -> None:
-        """End `task` where it stands, unless it has ended."""
-        if task not in self._tasks:
-            return
-        if task.parked is not None:
-            task.parked.forget(task)
-        if task in self._ready:
-            self._ready.remove(task)
-        self._step(task, lambda: task.coroutine.throw(Cancelled()))
-
-    def run(self) -> None:
-        """Go on until every task waits or has ended."""
-        while self._ready:
-            task = self._ready.popleft()
-            self._step(task, lambda task=task: task.coroutine.send(None))  # type: ignore[misc]
-
-    def _step(self, task: _Task, resume: Callable[[], Any]) -> None:
-        try:
-            event = resume()
-        except (StopIteration, Cancelled):
-            self._tasks.pop(task, None)
-            return
-        except BaseException:
-            self._tasks.pop(task, None)
-            raise
-        if not isinstance(event, FakeEvent):
-            raise TypeError(f"a handler in a Simulation may wait for nothing but its Exchange, not {event!r}")
-        task.parked = event
-        event.park(task)
+from .clock import FakeClock
+from .scheduler import FakeEvent, Scheduler, Task
 
 
 class Simulation:
@@ -239,7 +116,7 @@ class _Peer:
         self.simulation = simulation
         self.engine = engine
         self.happened: list[Event] = []
-        self._tasks: dict[Call, _Task] = {}
+        self._tasks: dict[Call, Task] = {}
 
     def take(self) -> bool:
         """Take everything from the engine. True where there was an event."""
