@@ -57,6 +57,7 @@ RINGS = {
     "checks": 2,
     "exchange": 2,
     "dispatcher": 2,
+    "driving": 2,
     "storage": 2,
     "uri_template": 2,
     "dependencies": 2,

@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from io import BytesIO
+from itertools import islice
+from typing import Protocol
 
 import attrs
 
 from mcp_sansio.errors import LocalProtocolError
 
-__all__ = ["LineDecoder", "Overlong", "encode_line"]
+__all__ = ["DuplexEngine", "LineChannel", "LineDecoder", "Overlong", "encode_line"]
 
 
 @attrs.frozen
@@ -109,3 +111,69 @@ def encode_line(message: bytes) -> bytes:
     if b"\n" in message or b"\r" in message:
         raise ValueError("a message must not contain a raw line end")
     return message + b"\n"
+
+
+class DuplexEngine(Protocol):
+    """An engine for a duplex channel of whole messages, of either role."""
+
+    def receive_message(self, data: bytes) -> None:
+        """One whole message came in."""
+
+    def receive_overlong(self, size: int) -> None:
+        """A message over the limit was skipped; `size` bytes were in it."""
+
+    def data_to_send(self) -> list[bytes]:
+        """The messages to be sent, taken out."""
+
+
+class LineChannel:
+    """An engine at the end of a stream of bytes, which takes in no more than its driver wants it to.
+
+    Bytes come in by `receive_data`, messages go on to `engine` by `feed`, and out comes `data_to_send`. A line may have
+    `max_line` bytes. Stop reading while `wants_data` is false, and what waits is bounded, however fast the peer writes.
+    """
+
+    def __init__(self, engine: DuplexEngine, max_line: int) -> None:
+        self.fed = 0
+        """How many messages the engine has had."""
+        self.held = 0
+        """Bytes that came in since the engine last had everything."""
+        self._engine = engine
+        self._max_line = max_line
+        self._lines = LineDecoder(max_line)
+
+    @property
+    def wants_data(self) -> bool:
+        """Whether more should be read: what waits is not more than one line may be long."""
+        return self.held <= self._max_line
+
+    def receive_data(self, data: bytes) -> None:
+        """Take the next bytes; none at all are the end, as a read gives it. Nothing goes to the engine yet."""
+        if data:
+            self._lines.receive_data(data)
+        else:
+            self._lines.receive_eof()
+        self.held += len(data) or 1  # the end may complete a line as well
+
+    def feed(self, most: int) -> bool:
+        """Hand the next messages to the engine, `most` at a time. Whether that many were there, and so may be more."""
+        count = 0
+        for line in islice(self._lines.lines(), most):
+            count += 1
+            if isinstance(line, Overlong):
+                self._engine.receive_overlong(line.size)
+            else:
+                self._engine.receive_message(line)
+        self.fed += count
+        if count < most:
+            self.held = 0
+        return count == most
+
+    def drop(self) -> None:
+        """Forget what the engine has not had."""
+        self._lines = LineDecoder(self._max_line)
+        self.held = 0
+
+    def data_to_send(self) -> bytes:
+        """What the engine has to say, as lines; ``b""`` where it has nothing."""
+        return b"".join(map(encode_line, self._engine.data_to_send()))

@@ -17,7 +17,9 @@ import support
 
 DIRECTIVE = re.compile(r"^\.\. (?:py:)?(currentmodule|data|auto\w+):: ([\w.]+)$", re.MULTILINE)
 BINDINGS = sorted(folder.name for folder in (support.ROOT / "bindings").glob("mcp-sansio-*/mcp_sansio_*"))
+#: Modules whose names are reached by the module: the codecs, and what drivers share.
 CODECS = [f"mcp_sansio.wire.{module.name}" for module in pkgutil.iter_modules(mcp_sansio.wire.__path__)]
+SHARED = ["mcp_sansio.driving"]
 
 
 def listed() -> dict[str, list[str]]:
@@ -53,16 +55,16 @@ def test_the_tools_for_tests_are_listed() -> None:
 
 def test_every_codec_and_every_binding_is_listed_whole() -> None:
     whole = [module for module, names in listed().items() if names == ["*"]]
-    assert sorted(whole) == sorted([*CODECS, *BINDINGS])
+    assert sorted(whole) == sorted([*CODECS, *SHARED, *BINDINGS])
 
 
 def test_nothing_else_is_listed() -> None:
     # `Runtime` takes these two, whose names are not the package's own.
     assert listed().pop("mcp_sansio.runtime") == ["Event", "RunSync"]
-    assert set(listed()) == {"mcp_sansio", "mcp_sansio.testing", "mcp_sansio.runtime", *CODECS, *BINDINGS}
+    assert set(listed()) == {"mcp_sansio", "mcp_sansio.testing", "mcp_sansio.runtime", *CODECS, *SHARED, *BINDINGS}
 
 
-@pytest.mark.parametrize("name", ["mcp_sansio", "mcp_sansio.testing", *CODECS, *BINDINGS])
+@pytest.mark.parametrize("name", ["mcp_sansio", "mcp_sansio.testing", *CODECS, *SHARED, *BINDINGS])
 def test_what_is_listed_has_something_to_say(name: str) -> None:
     """Autodoc leaves out what has no docstring."""
     module = support.need(name) if name in BINDINGS else importlib.import_module(name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tracemalloc
 from collections.abc import Iterable
+from itertools import zip_longest
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_sansio.errors import LocalProtocolError
-from mcp_sansio.wire.lines import LineDecoder, Overlong, encode_line
+from mcp_sansio.wire.lines import LineChannel, LineDecoder, Overlong, encode_line
 
 Lines = list[bytes | Overlong]
 
@@ -172,3 +173,69 @@ def test_any_chunks_are_read_as_the_whole(chunks: list[bytes], max_line: int) ->
         elif line.strip():
             wanted.append(line)
     assert read(chunks, max_line, eof=True) == wanted == read([whole], max_line, eof=True)
+
+
+class Heard:
+    """An engine that notes what it gets."""
+
+    def __init__(self) -> None:
+        self.heard: Lines = []
+        self.said: list[bytes] = []
+
+    def receive_message(self, data: bytes) -> None:
+        self.heard.append(data)
+
+    def receive_overlong(self, size: int) -> None:
+        self.heard.append(Overlong(size))
+
+    def data_to_send(self) -> list[bytes]:
+        said, self.said = self.said, []
+        return said
+
+
+class TestAChannelOfLines:
+    def test_hands_over_as_much_as_is_asked_for(self) -> None:
+        engine = Heard()
+        channel = LineChannel(engine, 4)
+        channel.receive_data(b"a\nbb\nccccc\nd")
+        assert (engine.heard, channel.held) == ([], 12)
+        assert (channel.feed(2), engine.heard, channel.fed, channel.held) == (True, [b"a", b"bb"], 2, 12)
+        assert (channel.feed(2), engine.heard[2:], channel.fed, channel.held) == (False, [Overlong(5)], 3, 0)
+        channel.receive_data(b"")
+        assert (channel.held, channel.feed(2), engine.heard[3:], channel.held) == (1, False, [b"d"], 0)
+
+    def test_says_when_more_would_be_too_much(self) -> None:
+        channel = LineChannel(Heard(), 4)
+        wanted = []
+        for data in (b"ab", b"\nc", b"d"):
+            channel.receive_data(data)
+            wanted.append(channel.wants_data)
+        assert wanted == [True, True, False]
+        assert (channel.feed(1), channel.wants_data) == (True, False)
+        assert (channel.feed(1), channel.wants_data) == (False, True)
+
+    def test_forgets_what_was_not_handed_over(self) -> None:
+        engine = Heard()
+        channel = LineChannel(engine, 4)
+        channel.receive_data(b"a\nb\nc")
+        channel.feed(1)
+        channel.drop()
+        assert (channel.held, channel.feed(9), engine.heard, channel.fed) == (0, False, [b"a"], 1)
+
+    def test_writes_a_line_for_each_message(self) -> None:
+        engine = Heard()
+        channel = LineChannel(engine, 4)
+        engine.said = [b"{}", b"[]"]
+        assert [channel.data_to_send(), channel.data_to_send()] == [b"{}\n[]\n", b""]
+
+    @given(st.lists(st.binary(min_size=1, max_size=4)), st.lists(st.integers(1, 3)), st.integers(0, 5))
+    def test_loses_nothing_however_it_is_cut_and_fed(self, pieces: list[bytes], most: list[int], max_line: int) -> None:
+        engine = Heard()
+        channel = LineChannel(engine, max_line)
+        for piece, count in zip_longest(pieces, most[: len(pieces)], fillvalue=1):
+            channel.receive_data(piece)
+            channel.feed(count)
+        channel.receive_data(b"")
+        while channel.feed(1):
+            pass
+        assert engine.heard == read(pieces, max_line, eof=True)

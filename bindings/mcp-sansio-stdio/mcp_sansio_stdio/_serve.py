@@ -14,7 +14,8 @@ from typing import Any, Protocol, TypeVar
 
 from mcp_sansio import AdapterSet, Config, Registry, Runtime, Server, SessionStore, StateCodec
 
-from ._channel import GRACE, UNWINDING, Channel
+from ._channel import GRACE
+from ._serving import UNWINDING, Serving
 from ._takeover import private_stdio
 from ._threads import DaemonThreads, end_without_waiting
 
@@ -96,7 +97,7 @@ async def serve_stdio(
     threads = DaemonThreads(_THREADS)
     try:
         server = served if isinstance(served, Server) else _server(served, threads, options)
-        await Channel(server, _descriptor(source), _descriptor(sink)).serve()
+        await Serving(server, _descriptor(source), _descriptor(sink)).serve()
     finally:
         threads.shutdown()
 
@@ -111,7 +112,7 @@ def _refuse_a_running_loop() -> None:
 
 async def _run(registry: Registry, source: int, sink: int, threads: DaemonThreads, options: dict[str, Any]) -> None:
     server = _server(registry, threads, options)
-    channel = Channel(server, source, sink)
+    channel = Serving(server, source, sink)
 
     def stop() -> None:
         server.shutdown()
