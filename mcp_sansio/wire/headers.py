@@ -104,8 +104,8 @@ def decode_value(text: str) -> str | None:
         return text if _PRINTABLE.fullmatch(text) else None
     encoded = text[len(_PREFIX) : -len(_SUFFIX)]
     try:
-        raw = base64.b64decode(encoded, validate=True)
-        # Python's decoder passes over bits that a correct encoder never sets, and older ones over excess padding.
+        raw = base64.b64decode(encoded)
+        # Python's decoder passes over foreign characters, excess padding, and bits that a correct encoder never sets.
         return raw.decode() if base64.b64encode(raw).decode() == encoded else None
     except ValueError:
         return None
@@ -194,9 +194,9 @@ def parse_origin(value: str) -> tuple[str, str, int | None] | None:
 
     A port that is the scheme's own is given as None, since browsers leave it out.
     """
-    scheme, separator, authority = value.partition("://")
+    scheme, _, authority = value.partition("://")
     host = parse_host(authority)
-    if not separator or host is None or not _SCHEME.fullmatch(scheme):
+    if host is None or not _SCHEME.fullmatch(scheme):
         return None
     scheme = scheme.lower()
     name, port = host

@@ -48,7 +48,7 @@ def decode(data: bytes | bytearray | memoryview, *, max_depth: int = MAX_DEPTH) 
         raise TooDeep(f"nested deeper than {max_depth} levels")
     try:
         return _decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:  # older releases of msgspec raise the latter
+    except msgspec.DecodeError as error:
         raise JsonError(_explain(data, str(error))) from None
     except RecursionError:
         raise TooDeep("nested deeper than this reader can follow") from None

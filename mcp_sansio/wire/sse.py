@@ -100,8 +100,6 @@ class EventDecoder:
     def receive_eof(self) -> None:
         """Note the end of the stream. An event without its blank line is dropped, as the standard has it."""
         self._at_eof = True
-        self._kept = BytesIO()
-        self._start_event()
 
     def events(self) -> Iterator[ServerSentEvent | Oversize]:
         """Take what is complete, in order."""
@@ -111,7 +109,7 @@ class EventDecoder:
     def _keep(self, data: bytes, start: int, end: int) -> None:
         """Add a piece to the unfinished line, or only its size once the event is over the limit."""
         self._size += end - start
-        if not self._skipping and self._used + self._size <= self._max_event:
+        if self._used + self._size <= self._max_event:
             self._kept.write(memoryview(data)[start:end])
         elif self._kept.tell():
             self._kept = BytesIO()
@@ -124,14 +122,14 @@ class EventDecoder:
             data, start, end = self._kept.getvalue(), 0, self._kept.tell()
             self._kept = BytesIO()
             self._size = 0
-        if size and (self._skipping or self._used + size > self._max_event):
+        if size and self._used + size > self._max_event:  # which stays so until the event ends
             self._skipping = True
             self._used += size
             self._data.clear()
             return
         if self._at_start:
             self._at_start = False
-            if data.startswith(_BOM, start, end):
+            if data.startswith(_BOM, start):
                 start += len(_BOM)
         if start == end:
             self._end_event()
@@ -140,12 +138,10 @@ class EventDecoder:
 
     def _take_field(self, data: bytes, start: int, end: int) -> None:
         colon = data.find(b":", start, end)
-        if colon == start:
-            return  # a comment
         if colon < 0:
             name, value = data[start:end], end
         else:
-            name, value = data[start:colon], colon + 1
+            name, value = data[start:colon], colon + 1  # a comment has no name, which is none of those below
             if value < end and data[value] == _SPACE:
                 value += 1
         if name == b"data":
@@ -172,7 +168,7 @@ class EventDecoder:
         if self._skipping:
             self._ready.append(Oversize(self._used))
         elif self._data:
-            data = self._data[0] if len(self._data) == 1 else b"\n".join(self._data)
+            data = b"\n".join(self._data)  # of one line that is the line itself, and not a copy
             self._ready.append(ServerSentEvent(data, self._type, self._id, self._event_retry))
         self._start_event()
 

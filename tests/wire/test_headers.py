@@ -70,6 +70,10 @@ def test_headers_are_not_changed() -> None:
         headers.more = 1
 
 
+def test_size_counts_names_and_values() -> None:
+    assert (Headers().size, Headers({"Host": "example", "A": ""}).size) == (0, 12)
+
+
 def test_repr_shows_no_value() -> None:
     assert repr(Headers({"Authorization": "Bearer secret", "Host": "a"})) == "<Headers authorization, host>"
 
@@ -143,6 +147,7 @@ def test_mirrored_values(value: str | int | bool, header: str) -> None:
         ("a\x7f", None),
         ("a\r\nb", None),
         ("  a b  ", "a b"),
+        ("XaX", "XaX"),
         ("\xa0a", None),
     ],
 )
@@ -193,14 +198,17 @@ JSON_AND_STREAM = [
     ("application/json;q=00.10", True, False),
     ("application/json;q=", True, False),
     ("application/json;q=nan", True, False),
+    ("application/json;q=0X", True, False),
     ("application/json;q=-1", True, False),
     ("application/json;freq=0", True, False),
     ('text/html;a="x,application/json", text/event-stream', False, True),
     ('text/html;a="x\\",application/json', False, False),
     ('text/html;a="b;q=0", application/json;a=";q=0"', True, False),
     ("application/jsonx, xapplication/json", False, False),
+    ('application/json;q=0"a"', False, False),
     ("application", False, False),
     ("json", False, False),
+    ("X", False, False),
 ]
 
 
@@ -234,6 +242,7 @@ def test_accepts_is_linear(start: str, piece: str) -> None:
         ("application/jsonx", "application/jsonx"),
         ("application/ld+json", "application/ld+json"),
         ("text/plain", "text/plain"),
+        ("X/X", "x/x"),
         (None, None),
         ("", None),
         (";charset=utf-8", None),
@@ -366,6 +375,7 @@ def test_hosts_and_origins_never_raise(text: str) -> None:
         ("/messages/?session_id=a1&x=", ("/messages/", {"session_id": "a1", "x": ""})),
         ("/m?a=1&a=2&b", ("/m", {"a": "1", "b": ""})),
         ("/m?a=b?c=d&e=f=g", ("/m", {"a": "b?c=d", "e": "f=g"})),
+        ("/%6Dcp", ("/mcp", {})),
         ("/%6Dcp/%C3%A4?k%20=v+w%2B", ("/mcp/ä", {"k ": "v w+"})),
         ("/%ff%zz%?a=%ff%", ("/\ufffd%zz%", {"a": "\ufffd%"})),
         ("/m#f?a=1", ("/m", {})),

@@ -40,6 +40,8 @@ REFUSED: dict[str, tuple[bytes, str]] = {
     "too many digits": (b"[12," + b"1" * 4301 + b"]", "number out of range (byte 4)"),
     "too many digits with the sign": (b"[-" + b"1" * 4300 + b"]", "number out of range (byte 1)"),
     "the longest and one too many": (b"[" + b"1" * 4300 + b",1e400]", "number out of range (byte 4302)"),
+    "the longest with its sign and one too many": (b"[-" + b"1" * 4299 + b",1e400]", "number out of range (byte 4302)"),
+    "one that fits and one that does not": (b"[1.5,1e400]", "number out of range (byte 5)"),
     "out of range and malformed": (b"1e400.5e", "number out of range (byte 0)"),
     "lone high half": (rb'["\ud83d"]', "escape of half a surrogate pair (byte 2)"),
     "lone high half before a letter": (rb'"\\\ud800\u0041"', "escape of half a surrogate pair (byte 3)"),
@@ -69,6 +71,16 @@ def test_decode_names_the_fault_and_the_place(name: str, kind: Any) -> None:
     with pytest.raises(JsonError) as caught:
         decode(kind(text))
     assert (type(caught.value), str(caught.value)) == (JsonError, reason)
+
+
+def test_the_interpreter_may_take_fewer_digits() -> None:
+    limit = sys.get_int_max_str_digits()
+    sys.set_int_max_str_digits(1000)
+    try:
+        with pytest.raises(JsonError, match=r"^number out of range$"):
+            decode(b"1" * 1001)
+    finally:
+        sys.set_int_max_str_digits(limit)
 
 
 def nested(depth: int, opening: bytes = b"[", closing: bytes = b"]", core: bytes = b"") -> bytes:

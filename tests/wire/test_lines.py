@@ -61,7 +61,7 @@ def cuts(data: bytes) -> Iterable[list[bytes]]:
 def test_lines_do_not_depend_on_chunks(name: str) -> None:
     data, lines = STREAMS[name]
     for chunks in cuts(data):
-        assert read(chunks) == lines, chunks
+        assert read(chunks) == read(chunks, eof=True) == lines, chunks
 
 
 @pytest.mark.parametrize(
