@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 
 class McpError(Exception):
     """The base of the library's exceptions, for callers who want one ``except``."""
@@ -29,3 +32,51 @@ class ResourceNotFound(McpError):
 
 class SessionExpired(McpError):
     """A session went away, or kept losing writes to other workers, while a handler was writing to it."""
+
+
+# What a call of a client may come to
+
+
+class ServerError(McpError):
+    """The server refused: its own words, and its own code.
+
+    `code` is that of its JSON-RPC error, or ``None`` where an HTTP response had none; `message` and `data` are the
+    server's; `status` is the HTTP status, or ``None`` where there is no HTTP.
+    """
+
+    def __init__(self, code: int | None, message: str, data: Any = None, status: int | None = None) -> None:
+        marks = [f"code {code}"] if code is not None else []
+        marks += [f"HTTP {status}"] if status is not None else []
+        super().__init__(f"{message} ({', '.join(marks)})" if marks else message)
+        self.code = code
+        self.message = message
+        self.data = data
+        self.status = status
+
+
+class CallTimeout(McpError, TimeoutError):
+    """The server did not answer in time. The call was given up, and what comes for it later is dropped."""
+
+
+class ConnectionLost(McpError, ConnectionError):
+    """The connection ended, or could not be made, with the call in flight: whether the server acted is not known."""
+
+
+class NegotiationFailed(McpError):
+    """Client and server have no revision of the protocol in common. `versions` are those that the server named."""
+
+    def __init__(self, message: str, versions: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.versions = tuple(versions)
+
+
+class UnusableReply(McpError):
+    """The server's reply to a call cannot be read. The text says what is wrong with it, and where."""
+
+
+class AnswerFailed(McpError):
+    """A question that the server put has no answer, so that the call which it belongs to cannot go on."""
+
+
+class CallAbandoned(McpError):
+    """The caller gave the call up (``cancel``)."""

@@ -48,6 +48,12 @@ def take_answers(call: Call) -> None:
     call.request_state = call.request_state if state is None else state
 
 
+def with_answers(arguments: Mapping[str, JSON], answers: Mapping[str, JSON], state: str | None) -> dict[str, JSON]:
+    """The `arguments` of a call that answers the questions which an earlier call returned."""
+    finished = {**arguments, ANSWERS: dict(answers)}
+    return finished if state is None else {**finished, STATE: state}
+
+
 def question_result(call: Call, needs: NeedsInput) -> CallToolResult:
     """The result that carries the questions of `needs`. It is no error: the call is unfinished, it did not fail."""
     finish: dict[str, Any] = {ANSWERS: {key: _blank(request) for key, request in needs.requests.items()}}

@@ -3,37 +3,38 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, ClassVar
 
 from mcp_sansio.asking import ELICIT
 from mcp_sansio.call import Call, ClientInfo, Decoded, DecodeFailure
-from mcp_sansio.changes import Change
+from mcp_sansio.changes import Change, ChangeKind
 from mcp_sansio.dispatcher import LISTEN_FILTER, LISTEN_URIS, Described, Listening
-from mcp_sansio.operation import Operation
+from mcp_sansio.notices import Acknowledged, Notice
+from mcp_sansio.operation import HANDLED, Operation
 from mcp_sansio.outcome import Failure, FailureKind, InputRequest, NeedsInput, Rejected
 from mcp_sansio.registry import Registry
 from mcp_sansio.schema import HeaderParam
 from mcp_sansio.specs import CacheHint, ToolSpec
-from mcp_sansio.types import JSON, LOG_LEVELS, Implementation, LogLevel, ProgressToken, to_wire
+from mcp_sansio.types import JSON, LOG_LEVELS, Implementation, LogLevel, ProgressToken, RequestId, to_wire
 from mcp_sansio.wire.headers import Headers, decode_value, encode_value
 from mcp_sansio.wire.json import encode
 from mcp_sansio.wire.jsonrpc import Envelope, encode_notification
 
-from .base import CHANGE_METHODS, Adapter, client_info
+from .base import Adapter, client_info
+from .client_role import CHANGE_METHODS, Asked, read_asked
 from .params import TARGET
 from .preamble import META_VERSION, VERSION_HEADER, Preamble
 from .projection import pick
 
 META = "io.modelcontextprotocol/"
 CLIENT_INFO, CLIENT_CAPABILITIES, LOG_LEVEL = META + "clientInfo", META + "clientCapabilities", META + "logLevel"
+ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 SERVER_INFO, SUBSCRIPTION_ID = META + "serverInfo", META + "subscriptionId"
 
 METHOD_HEADER, NAME_HEADER, PARAM_HEADER = "mcp-method", "mcp-name", "mcp-param-"
 
-#: The operations whose target is mirrored in a header (basic/transports/streamable-http, "Standard Request Headers").
-_NAMED = frozenset({Operation.CALL_TOOL, Operation.READ_RESOURCE, Operation.GET_PROMPT})
 _SPLICE = "\x00"
 _NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 #: What a mirrored integer may be at most: more is not exact everywhere on the way ("Schema Extension").
@@ -45,6 +46,8 @@ class EnvelopeAdapter(Adapter):
 
     disconnect_cancels: ClassVar[bool] = True
     null_error_id: ClassVar[bool] = False
+    askable: ClassVar[Mapping[str, JSON]] = {"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}}
+    mirrors_arguments: ClassVar[bool] = True
 
     # Inbound
 
@@ -61,7 +64,8 @@ class EnvelopeAdapter(Adapter):
         _check_equal(headers, METHOD_HEADER, preamble.method)
         operation = self.methods.get(preamble.method)
         params = body.get("params")
-        if operation not in _NAMED or not isinstance(params, dict):
+        # The operations of a handler are also those whose target has a header ("Standard Request Headers").
+        if operation not in HANDLED or not isinstance(params, dict):
             return
         target = params.get(TARGET[operation])
         if isinstance(target, str):
@@ -87,7 +91,7 @@ class EnvelopeAdapter(Adapter):
         # Only a request's `_meta` was checked, and only a request's is of use.
         meta = envelope.params["_meta"] if envelope.id is not None else {}
         call = super().build_call(operation, envelope, self.client_info_for(meta), meta.get(LOG_LEVEL))
-        if operation in _NAMED:
+        if operation in HANDLED:
             call.answers = envelope.params.get("inputResponses") or {}
             call.request_state = envelope.params.get("requestState")
         return call
@@ -138,7 +142,7 @@ class EnvelopeAdapter(Adapter):
         if listening.uris:
             honoured[LISTEN_URIS] = list(listening.uris)
         params = {"_meta": {SUBSCRIPTION_ID: call.id}, "notifications": honoured}
-        return encode_notification("notifications/subscriptions/acknowledged", params)
+        return encode_notification(ACKNOWLEDGED, params)
 
     # The client role
 
@@ -148,11 +152,12 @@ class EnvelopeAdapter(Adapter):
         """The headers mirror the body (basic/transports/streamable-http, "Client Behavior")."""
         headers = {"MCP-Protocol-Version": self.version, "Mcp-Method": method}
         operation = self.methods.get(method)
-        if operation in _NAMED:
+        if operation in HANDLED:
             headers["Mcp-Name"] = encode_value(params[TARGET[operation]])
         for plan in mirrored:
             value = _at(params.get("arguments"), plan.path)
-            if value is not None:
+            # Of another type it has no header; that it is wrong is the server's to say.
+            if isinstance(value, str | int):
                 headers[f"Mcp-Param-{plan.name}"] = encode_value(value)
         return headers
 
@@ -176,11 +181,75 @@ class EnvelopeAdapter(Adapter):
             said[LOG_LEVEL] = log_level
         return {**decorated, "_meta": {**decorated.get("_meta", {}), **said}}
 
+    def client_answered_params(
+        self,
+        params: Mapping[str, JSON],
+        answers: Mapping[str, JSON],
+        state: str | None,
+        *,
+        in_arguments: bool | None = None,
+    ) -> dict[str, JSON]:
+        """The retry has the answers beside the original params (basic/patterns/mrtr, "InputResponses").
+
+        No state came, no state goes.
+        """
+        if in_arguments:
+            return super().client_answered_params(params, answers, state)
+        answered = {**params, "inputResponses": dict(answers)} if answers else dict(params)
+        return answered if state is None else {**answered, "requestState": state}
+
+    def client_listen_params(self, kinds: Collection[ChangeKind], uris: Collection[str]) -> dict[str, JSON]:
+        """See `Adapter.client_listen_params` (basic/patterns/subscriptions, "Notification Filter")."""
+        wanted: dict[str, JSON] = {member: True for member, kind in LISTEN_FILTER.items() if kind in kinds}
+        if uris:
+            wanted[LISTEN_URIS] = list(uris)
+        return {"notifications": wanted}
+
     def client_input_requests(self, result: Mapping[str, JSON]) -> tuple[Mapping[str, InputRequest], str | None]:
         """See `Adapter.client_input_requests` (basic/patterns/mrtr, "InputRequiredResult")."""
         if result.get("resultType") != "input_required":
             return super().client_input_requests(result)
         return result.get("inputRequests", {}), result.get("requestState")
+
+    def client_asked(self, operation: Operation, result: Mapping[str, JSON]) -> Asked | None:
+        """A result without a type is complete; one of a type that nobody knows is not to be used (schema, Result)."""
+        kind = result.get("resultType", "complete")
+        if kind == "complete":
+            return super().client_asked(operation, result)
+        if kind != "input_required" or operation not in HANDLED:
+            raise Rejected(Failure(FailureKind.INVALID_PARAMS, f"resultType {str(kind)[:100]!r} is not known here"))
+        return read_asked(result.get("inputRequests"), result.get("requestState"))
+
+    def client_offered(self, result: Mapping[str, JSON]) -> list[str] | None:
+        """The revisions that the server speaks (server/discover, "DiscoverResult")."""
+        versions = result.get("supportedVersions")
+        if not isinstance(versions, list) or not all(isinstance(version, str) for version in versions):
+            return None
+        return versions
+
+    def client_server_info(self, result: Mapping[str, JSON]) -> JSON:
+        """See `Adapter.client_server_info` (server/discover, "DiscoverResult")."""
+        meta = result.get("_meta")
+        return meta.get(SERVER_INFO) if isinstance(meta, dict) else None
+
+    def client_notice(self, method: str, params: Mapping[str, JSON]) -> Notice | None:
+        """See `Adapter.client_notice` (basic/patterns/subscriptions, "Acknowledgment")."""
+        if method != ACKNOWLEDGED:
+            return super().client_notice(method, params)
+        honoured = params.get("notifications")
+        honoured = honoured if isinstance(honoured, dict) else {}
+        uris = honoured.get(LISTEN_URIS)
+        return Acknowledged(
+            self.client_subscription(params),
+            {kind for member, kind in LISTEN_FILTER.items() if honoured.get(member) is True},
+            {uri for uri in uris if isinstance(uri, str)} if isinstance(uris, list) else set(),
+        )
+
+    def client_subscription(self, params: Mapping[str, JSON]) -> RequestId | None:
+        """Every message of a subscription names it (basic/patterns/subscriptions, "Receiving Notifications")."""
+        meta = params.get("_meta")
+        named = meta.get(SUBSCRIPTION_ID) if isinstance(meta, dict) else None
+        return named if isinstance(named, str | int) and not isinstance(named, bool) else None
 
     def _described(self, call: Call, registry: Registry, described: Described) -> dict[str, JSON]:
         body: dict[str, JSON] = {

@@ -60,6 +60,7 @@ class HandshakeAdapter(Adapter):
     has_version_header: ClassVar[bool] = True
     methods: ClassVar[Mapping[str, Operation]] = HANDSHAKE_METHODS
     failures: ClassVar[Mapping[FailureKind, FailureCode]] = HANDSHAKE_FAILURES
+    askable: ClassVar[Mapping[str, JSON]] = {"sampling": {}, "roots": {}}
 
     def check_message(self, operation: Operation, envelope: Envelope) -> Failure | None:
         """The common checks, and those of the handshake's own params (basic/lifecycle, "Initialization")."""
@@ -92,6 +93,15 @@ class HandshakeAdapter(Adapter):
         """See `Adapter.client_handshake_params` (basic/lifecycle, "Initialization")."""
         info = pick(to_wire(client), self.shape.implementation)
         return {"protocolVersion": self.version, "capabilities": dict(capabilities), "clientInfo": info}
+
+    def client_offered(self, result: Mapping[str, JSON]) -> list[str] | None:
+        """The one revision that a handshake's result settles on."""
+        version = result.get("protocolVersion")
+        return [version] if isinstance(version, str) else None
+
+    def client_server_info(self, result: Mapping[str, JSON]) -> JSON:
+        """See `Adapter.client_server_info` (schema, InitializeResult)."""
+        return result.get("serverInfo")
 
     def encode_question(self, question_id: RequestId, request: InputRequest) -> bytes:
         """A question to push. URL mode needs an ``elicitationId`` here (client/elicitation, "URL Mode")."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from mcp_sansio.call import Call, ClientInfo, Decoded, DecodeFailure, Reply
-from mcp_sansio.changes import Change, ChangeKind
+from mcp_sansio.changes import Change
 from mcp_sansio.dispatcher import Described, Empty, Listening, ListPage
 from mcp_sansio.in_arguments import question_result, with_answer_arguments
 from mcp_sansio.operation import Operation
@@ -33,19 +33,11 @@ from mcp_sansio.wire.json import encode
 from mcp_sansio.wire.jsonrpc import Envelope, classify, encode_error, encode_notification, encode_request, encode_result
 from mcp_sansio.wire.jsonrpc import Shape as MessageShape
 
-from .client_role import ClientRole
+from .client_role import CHANGE_METHODS, ClientRole
 from .failures import FailureCode
 from .params import TARGET, fault_of_params
 from .preamble import Preamble
 from .projection import Shape, pick, project_annotated, project_content, project_contents, project_message
-
-#: The methods of what a server announces; every revision that announces a kind uses the same name for it.
-CHANGE_METHODS = {
-    ChangeKind.TOOLS: "notifications/tools/list_changed",
-    ChangeKind.PROMPTS: "notifications/prompts/list_changed",
-    ChangeKind.RESOURCES: "notifications/resources/list_changed",
-    ChangeKind.RESOURCE_UPDATED: "notifications/resources/updated",
-}
 
 _LISTS: Mapping[Operation, tuple[str, str]] = {
     Operation.LIST_TOOLS: ("tools", "describe_tool"),

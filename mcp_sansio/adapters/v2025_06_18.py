@@ -20,6 +20,7 @@ class Adapter2025_06_18(HandshakeAdapter):
 
     version: ClassVar[str] = "2025-06-18"
     can_push_ask: ClassVar[bool] = True
+    askable: ClassVar[Mapping[str, JSON]] = {"elicitation": {}, "sampling": {}, "roots": {}}
 
     shape: ClassVar[Shape] = attrs.evolve(
         FULL.without("icons"),

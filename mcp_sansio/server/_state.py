@@ -8,22 +8,12 @@ these tables.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import Enum, auto
-from typing import TypeVar
+from enum import auto
 
-from mcp_sansio.errors import LocalProtocolError
-
-S = TypeVar("S", bound=Enum)
-Given = TypeVar("Given", bound=Enum)
+from mcp_sansio.states import Member
 
 
-class _Member(Enum):
-    """A state or an input. Members are singletons; hashing them by identity spares a call into Python each time."""
-
-    __hash__ = object.__hash__
-
-
-class CallState(_Member):
+class CallState(Member):
     """A call that a handler runs."""
 
     RUNNING = auto()
@@ -31,7 +21,7 @@ class CallState(_Member):
     CANCELLED = auto()
 
 
-class CallInput(_Member):
+class CallInput(Member):
     """What can happen to it. Finishing after a cancellation is a legal race: the reply is dropped."""
 
     FINISH = auto()
@@ -45,7 +35,7 @@ CALL: Mapping[CallState, Mapping[CallInput, CallState]] = {
 }
 
 
-class ResponseState(_Member):
+class ResponseState(Member):
     """One HTTP request and its response."""
 
     IDLE = auto()
@@ -55,7 +45,7 @@ class ResponseState(_Member):
     ENDED = auto()
 
 
-class ResponseInput(_Member):
+class ResponseInput(Member):
     """What can happen to it. `DISCONNECT` is the connection's end, wherever the response is."""
 
     REQUEST = auto()
@@ -92,7 +82,7 @@ RESPONSE: Mapping[ResponseState, Mapping[ResponseInput, ResponseState]] = {
 }
 
 
-class ChannelState(_Member):
+class ChannelState(Member):
     """A duplex channel, as far as the revisions with a handshake are concerned. The others need no state."""
 
     NEW = auto()
@@ -100,7 +90,7 @@ class ChannelState(_Member):
     CLOSED = auto()
 
 
-class ChannelInput(_Member):
+class ChannelInput(Member):
     """What can happen to it. A second handshake starts over."""
 
     INITIALIZE = auto()
@@ -120,7 +110,7 @@ CHANNEL: Mapping[ChannelState, Mapping[ChannelInput, ChannelState]] = {
 }
 
 
-class SubscriptionState(_Member):
+class SubscriptionState(Member):
     """A stream of changes: a listen request, or a session's standalone stream."""
 
     OPEN = auto()
@@ -128,7 +118,7 @@ class SubscriptionState(_Member):
     ENDED = auto()
 
 
-class SubscriptionInput(_Member):
+class SubscriptionInput(Member):
     """What can happen to it. Only a stream that can be resumed is ever detached."""
 
     DETACH = auto()
@@ -148,11 +138,3 @@ SUBSCRIPTION: Mapping[SubscriptionState, Mapping[SubscriptionInput, Subscription
     },
     SubscriptionState.ENDED: {SubscriptionInput.END: SubscriptionState.ENDED},
 }
-
-
-def advance(table: Mapping[S, Mapping[Given, S]], state: S, given: Given) -> S:
-    """The state after `given`. Raises `LocalProtocolError` where the table has no such step."""
-    try:
-        return table[state][given]
-    except KeyError:
-        raise LocalProtocolError(f"{given.name} is not possible in the state {state.name}") from None

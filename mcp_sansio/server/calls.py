@@ -12,11 +12,12 @@ from mcp_sansio.dispatcher import HANDLER_FAULT, Peer
 from mcp_sansio.exchange import Exchange
 from mcp_sansio.outcome import Failure, FailureKind, InputRequest, Outcome
 from mcp_sansio.runtime import Event
+from mcp_sansio.states import advance
 from mcp_sansio.storage import Session
 from mcp_sansio.types import JSON
 from mcp_sansio.wire.json import fault_of
 
-from ._state import CALL, CallInput, CallState, advance
+from ._state import CALL, CallInput, CallState
 from .questions import Question
 
 if TYPE_CHECKING:

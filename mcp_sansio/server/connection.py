@@ -20,9 +20,10 @@ from mcp_sansio.dispatcher import Listening
 from mcp_sansio.events import CallCancelled, CallReceived, Event, PeerFaulted
 from mcp_sansio.operation import Operation
 from mcp_sansio.outcome import Failure, FailureKind, Outcome, Rejected, Value
+from mcp_sansio.states import advance
 from mcp_sansio.types import RequestId
 
-from ._state import CHANNEL, ChannelInput, ChannelState, advance
+from ._state import CHANNEL, ChannelInput, ChannelState
 from .calls import RunningCall
 from .listening import ListenStream
 from .queues import Backlog, taken

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from mcp_sansio.events import Body, CallCancelled, CallReceived, End, Event, Head, Part, PeerFaulted
 from mcp_sansio.outcome import Failure, FailureKind, Rejected
+from mcp_sansio.states import advance
 from mcp_sansio.types import RequestId
 from mcp_sansio.wire.headers import Headers, split_target
 from mcp_sansio.wire.sse import encode_comment
 
 from . import gate
-from ._state import RESPONSE, ResponseInput, ResponseState, advance
+from ._state import RESPONSE, ResponseInput, ResponseState
 from .calls import RunningCall
 from .queues import Backlog, taken
 

@@ -9,9 +9,10 @@ from mcp_sansio.call import Call
 from mcp_sansio.changes import Change, ChangeKind
 from mcp_sansio.dispatcher import Listening
 from mcp_sansio.outcome import Value
+from mcp_sansio.states import advance
 from mcp_sansio.wire.json import encode
 
-from ._state import SUBSCRIPTION, SubscriptionInput, SubscriptionState, advance
+from ._state import SUBSCRIPTION, SubscriptionInput, SubscriptionState
 from .topics import Frame
 
 if TYPE_CHECKING:

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 
 from mcp_sansio.adapters.base import Adapter
 from mcp_sansio.changes import Change
+from mcp_sansio.states import advance
 from mcp_sansio.wire.sse import encode_event
 
-from ._state import SUBSCRIPTION, SubscriptionInput, SubscriptionState, advance
+from ._state import SUBSCRIPTION, SubscriptionInput, SubscriptionState
 from .topics import Frame
 
 if TYPE_CHECKING:

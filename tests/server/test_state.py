@@ -22,8 +22,8 @@ from mcp_sansio.server._state import (
     ResponseState,
     SubscriptionInput,
     SubscriptionState,
-    advance,
 )
+from mcp_sansio.states import advance
 from mcp_sansio.testing import Simulation
 from speak import VERSIONS, Http
 

@@ -1,0 +1,233 @@
+"""The methods that every asynchronous client has, written once over what the engine does."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from mcp_sansio.adapters.base import Adapter
+from mcp_sansio.changes import Change
+from mcp_sansio.errors import UnusableReply
+from mcp_sansio.operation import Operation
+from mcp_sansio.reading import WireFault, from_wire
+from mcp_sansio.types import (
+    JSON,
+    CallToolResult,
+    Completion,
+    GetPromptResult,
+    LogLevel,
+    Prompt,
+    ReadResourceResult,
+    Resource,
+    ResourceTemplate,
+    ServerDescription,
+    Tool,
+)
+
+from .calls import OutgoingCall
+from .driver import ClientDriver, OnProgress
+from .known import Known
+from .lists import LISTS
+
+T = TypeVar("T")
+
+
+class ClientApi(ClientDriver):
+    """What a caller can ask of a server. Every method raises the errors of a call, plain:
+
+    `ServerError` for the server's own refusals, `CallTimeout`, `ConnectionLost`, `NegotiationFailed`, `UnusableReply`
+    for a reply that cannot be read, and `AnswerFailed` where a question had no answer. One call's error touches no
+    other call. A task that is cancelled gives its call up.
+    """
+
+    @property
+    def adapter(self) -> Adapter | None:
+        """The revision that is spoken, or ``None`` while that is not settled."""
+        return self._engine.adapter
+
+    @property
+    def server(self) -> ServerDescription | None:
+        """What the server says of itself, or ``None`` before `initialize`."""
+        return self._engine.server
+
+    @property
+    def known(self) -> Known | None:
+        """What was found out about the server, to be kept for the next client (``Known.to_json``)."""
+        return self._engine.known
+
+    async def _perform(
+        self, operation: Operation, params: Mapping[str, JSON], *, on_progress: OnProgress | None = None, **options: Any
+    ) -> Mapping[str, JSON]:
+        """The raw result of a call. `options` are those of `ClientEngine.call`."""
+        wanted = on_progress or self._on_progress
+        call = self._engine.call(operation, params, wants_progress=wanted is not None, **options)
+        if wanted is not None:
+            self._progress[call] = wanted
+        return await self._wait(call)
+
+    # The server
+
+    async def initialize(self) -> ServerDescription:
+        """Find out what the server is and what it speaks. Every other method does so by itself, as far as it needs."""
+        await self._perform(Operation.DESCRIBE, {})
+        server = self._engine.server
+        assert server is not None
+        return server
+
+    async def ping(self, *, timeout: float | None = None) -> None:
+        """Return once the server has answered anything at all. `timeout` is in seconds."""
+        await self._perform(Operation.PING, {}, timeout=timeout)
+
+    async def set_log_level(self, level: LogLevel) -> None:
+        """Have log messages of `level` and above, from now on."""
+        await self._perform(Operation.SET_LOG_LEVEL, {"level": level})
+
+    # Lists
+
+    async def list_tools(self) -> list[Tool]:
+        """Every tool. One that cannot be used is left out, and the engine's `ServerFaulted` says why."""
+        return await self._list(Operation.LIST_TOOLS, Tool)
+
+    async def list_resources(self) -> list[Resource]:
+        """Every resource."""
+        return await self._list(Operation.LIST_RESOURCES, Resource)
+
+    async def list_resource_templates(self) -> list[ResourceTemplate]:
+        """Every resource template."""
+        return await self._list(Operation.LIST_RESOURCE_TEMPLATES, ResourceTemplate)
+
+    async def list_prompts(self) -> list[Prompt]:
+        """Every prompt."""
+        return await self._list(Operation.LIST_PROMPTS, Prompt)
+
+    async def _list(self, operation: Operation, cls: type[T]) -> list[T]:
+        result = await self._perform(operation, {})
+        member, _ = LISTS[operation]
+        return [_read(cls, item) for item in result[member]]
+
+    # What runs a handler
+
+    async def call_tool(
+        self,
+        name: str,
+        arguments: Mapping[str, JSON] | None = None,
+        *,
+        timeout: float | None = None,
+        max_timeout: float | None = None,
+        on_progress: OnProgress | None = None,
+        headers: Mapping[str, str] | None = None,
+        input_responses: Mapping[str, JSON] | None = None,
+        request_state: str | None = None,
+    ) -> CallToolResult | dict[str, JSON]:
+        """Call the tool `name`.
+
+        Where the server asks something in its result and nothing answers, the raw result comes back as a dictionary:
+        read the questions with ``client.adapter.client_input_requests`` and call again with `input_responses` and
+        `request_state`. `timeout` and `max_timeout` are in seconds (see `ClientConfig`); `headers` go with the HTTP
+        requests of this call. A tool that failed is a result too: see ``is_error``.
+        """
+        options = {
+            "timeout": timeout,
+            "max_timeout": max_timeout,
+            "on_progress": on_progress,
+            "headers": headers,
+            "input_responses": input_responses,
+            "request_state": request_state,
+        }
+        params = {"name": name, "arguments": dict(arguments or {})}
+        return await self._run(Operation.CALL_TOOL, params, CallToolResult, options)
+
+    async def read_resource(self, uri: str, **options: Any) -> ReadResourceResult | dict[str, JSON]:
+        """Read the resource `uri`. `options`, and what comes back where the server asks, are as for `call_tool`."""
+        return await self._run(Operation.READ_RESOURCE, {"uri": uri}, ReadResourceResult, options)
+
+    async def get_prompt(
+        self, name: str, arguments: Mapping[str, str] | None = None, **options: Any
+    ) -> GetPromptResult | dict[str, JSON]:
+        """The prompt `name`. `options`, and what comes back where the server asks, are as for `call_tool`."""
+        params = {"name": name, "arguments": dict(arguments or {})}
+        return await self._run(Operation.GET_PROMPT, params, GetPromptResult, options)
+
+    async def _run(
+        self, operation: Operation, params: Mapping[str, JSON], cls: type[T], options: Mapping[str, Any]
+    ) -> T | dict[str, JSON]:
+        result = await self._perform(operation, params, **options)
+        adapter = self._engine.adapter
+        if adapter is not None and adapter.client_asked(operation, result) is not None:
+            return dict(result)
+        if cls is CallToolResult and "content" not in result and "structuredContent" not in result:
+            raise UnusableReply("result.content is missing")
+        return _read(cls, result)
+
+    async def complete(
+        self,
+        ref: Mapping[str, str],
+        name: str,
+        value: str = "",
+        *,
+        context: Mapping[str, str] | None = None,
+        **options: Any,
+    ) -> Completion:
+        """Suggestions for the argument `name` of `ref`, of which `value` is typed so far.
+
+        `ref` is ``{"type": "ref/prompt", "name": …}`` or ``{"type": "ref/resource", "uri": …}``; `context` holds the
+        arguments that are filled in already.
+        """
+        params: dict[str, JSON] = {"ref": dict(ref), "argument": {"name": name, "value": value}}
+        if context is not None:
+            params["context"] = {"arguments": dict(context)}
+        result = await self._perform(Operation.COMPLETE, params, **options)
+        return _read(Completion, result.get("completion"), "result.completion")
+
+    # Changes
+
+    def listen(
+        self, *, tools: bool = False, prompts: bool = False, resources: bool = False, uris: Iterable[str] = ()
+    ) -> Listening:
+        """Be told when lists change, and when the resources named by `uris` are updated.
+
+        An asynchronous context manager, and what it gives an asynchronous iterator of `Change`. Entering waits until
+        the server listens. The iterator ends when the server ends it, and raises what ended it otherwise; what was
+        missed meanwhile nobody tells, so read again what matters.
+        """
+        return Listening(self, {"tools": tools, "prompts": prompts, "resources": resources, "uris": tuple(uris)})
+
+
+class Listening:
+    """See `ClientApi.listen`."""
+
+    def __init__(self, client: ClientApi, wanted: Mapping[str, Any]) -> None:
+        self._client = client
+        self._wanted = wanted
+        self._call: OutgoingCall | None = None
+        self._changes: deque[Change] = deque()
+
+    async def __aenter__(self) -> Self:
+        self._call = await self._client._begin_listening(self._wanted, self._changes)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._call is not None:
+            self._client._end_listening(self._call)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Change:
+        assert self._call is not None
+        await self._client._wait_for_change(self._call, self._changes)
+        if self._changes:
+            return self._changes.popleft()
+        self._call.result()
+        raise StopAsyncIteration
+
+
+def _read(cls: type[T], wire: JSON, where: str = "result") -> T:
+    try:
+        return from_wire(cls, wire, where)
+    except WireFault as fault:
+        raise UnusableReply(str(fault)) from None

@@ -1,0 +1,166 @@
+"""The records of the client role: a call and its requests, a question of the server and its answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import Enum, auto
+from typing import Any
+
+import attrs
+
+from mcp_sansio.adapters.base import Adapter
+from mcp_sansio.errors import LocalProtocolError, McpError
+from mcp_sansio.operation import Operation
+from mcp_sansio.outcome import InputRequest
+from mcp_sansio.states import advance
+from mcp_sansio.types import JSON, RequestId
+
+from ._state import CALL, QUESTION, CallInput, CallState, QuestionInput, QuestionState
+
+
+@attrs.frozen
+class Answered:
+    """The server gave a result: the raw JSON object."""
+
+    result: Mapping[str, JSON]
+
+
+@attrs.frozen
+class Failed:
+    """There is no result, and `error` says why."""
+
+    error: McpError
+
+
+@attrs.define(eq=False, kw_only=True)
+class OutgoingCall:
+    """What a caller wants of the server. It may take several requests: pages of a list, rounds of questions.
+
+    Read `operation`, `params` and `outcome`; everything else is the engine's.
+    """
+
+    operation: Operation
+    params: Mapping[str, JSON]
+    timeout: float
+    max_timeout: float
+    wants_progress: bool = False
+    headers: Mapping[str, str] | None = None
+    outcome: Answered | Failed | None = None
+    state: CallState = CallState.WAITING
+
+    #: The request in flight, and the revision of the last one.
+    request: OutgoingRequest | None = attrs.field(default=None, repr=False)
+    #: Takes the outcome in place of the caller, for the calls that the engine makes itself.
+    then: Callable[[OutgoingCall], None] | None = attrs.field(default=None, repr=False)
+    #: Times, in the runtime's seconds. While `pauses` are open the deadline stands still.
+    started: float = 0.0
+    deadline: float | None = None
+    pauses: int = 0
+    paused_at: float = 0.0
+    #: What its rounds have gathered.
+    rounds: int = 0
+    questions: dict[str, Question] = attrs.field(factory=dict, repr=False)
+    answers: dict[str, JSON] = attrs.field(factory=dict, repr=False)
+    request_state: str | None = attrs.field(default=None, repr=False)
+    in_arguments: bool | None = None
+    #: What it may do once.
+    refreshed: bool = False
+    tried: set[str] = attrs.field(factory=set, repr=False)
+    held: McpError | None = attrs.field(default=None, repr=False)
+
+    @property
+    def ended(self) -> bool:
+        """Whether there is an outcome."""
+        return self.outcome is not None
+
+    def result(self) -> Mapping[str, JSON]:
+        """The raw result. Raises the call's error, and `LocalProtocolError` before its end."""
+        if self.outcome is None:
+            raise LocalProtocolError("the call has not ended")
+        if isinstance(self.outcome, Failed):
+            raise self.outcome.error
+        return self.outcome.result
+
+    def advance(self, given: CallInput) -> None:
+        """One step of its state machine."""
+        self.state = advance(CALL, self.state, given)
+
+    # Time
+
+    def start_clock(self, now: float) -> None:
+        """The call begins."""
+        self.started = now
+        self.deadline = now + min(self.timeout, self.max_timeout)
+
+    def extend(self, now: float) -> None:
+        """The server showed that it works on it."""
+        if self.deadline is not None:
+            self.deadline = min(now + self.timeout, self.started + self.max_timeout)
+
+    def pause(self, now: float) -> None:
+        """The server waits for this side."""
+        if self.pauses == 0:
+            self.paused_at = now
+        self.pauses += 1
+
+    def resume(self, now: float) -> None:
+        """It does no more: what was waited for does not count, and the server has its full time again."""
+        self.pauses -= 1
+        if self.pauses == 0:
+            self.started += now - self.paused_at
+            self.extend(now)
+
+    def due(self) -> float | None:
+        """When it is to be given up, if nothing comes."""
+        return None if self.pauses else self.deadline
+
+
+class Purpose(Enum):
+    """Whose request it is. Members are compared by identity."""
+
+    CALL = auto()
+    PROBE = auto()
+    HANDSHAKE = auto()
+
+
+@attrs.define(eq=False, kw_only=True)
+class OutgoingRequest:
+    """One JSON-RPC request, from its sending to its reply.
+
+    `params` are as they are sent, and `message` is the request's bytes. `extra` is the transport's own.
+    """
+
+    id: RequestId
+    purpose: Purpose
+    operation: Operation
+    method: str
+    params: Mapping[str, JSON]
+    message: bytes = attrs.field(repr=False)
+    adapter: Adapter
+    call: OutgoingCall | None = None
+    deadline: float | None = None
+    extra: Any = None
+
+
+@attrs.define(eq=False, kw_only=True)
+class Question:
+    """Something that the server asks this client's user, model or settings.
+
+    `request` is ``{"method": …, "params": {…}}``. `call` is the call that it is asked for, where that is known, and
+    `key` what the server calls the question there.
+    """
+
+    request: InputRequest
+    call: OutgoingCall | None = None
+    key: str | None = None
+    #: For one that the server pushed: the id of its request, and the request of ours whose stream it came on.
+    id: RequestId | None = None
+    origin: OutgoingRequest | None = attrs.field(default=None, repr=False)
+    adapter: Adapter
+    deadline: float
+    state: QuestionState = QuestionState.OPEN
+
+    def advance(self, given: QuestionInput) -> bool:
+        """One step of its state machine; whether anything changed."""
+        before, self.state = self.state, advance(QUESTION, self.state, given)
+        return self.state is not before

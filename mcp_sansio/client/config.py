@@ -1,0 +1,50 @@
+"""What a caller may set. Every limit is finite by default."""
+
+from __future__ import annotations
+
+import attrs
+
+
+@attrs.frozen(kw_only=True)
+class ClientConfig:
+    """The limits of a client. Sizes are in bytes, times in seconds.
+
+    Time: `timeout` is how long a call may take that says nothing else, from its start or its last sign of progress, and
+    `max_timeout` how long it may take whatever progress it makes. `probe_timeout` is how long a server may keep silent
+    about what it speaks before the handshake is tried; it is never more than half of what the call that waits has.
+    `ask_timeout` is how long a question of the server may wait for its answer; the call's own time stands still
+    meanwhile. `reconnect_delay` is the pause before a stream that ended is opened again, doubled each time up to
+    `max_reconnect_delay`, and `max_reconnects` how often that is tried in a row.
+
+    What a server may send: `max_message` bounds one message, `max_depth` its nesting and `max_batch` the messages of a
+    batch. `max_questions` bounds the questions that are open at once, and those of one round; `max_rounds` the rounds
+    of one call. `max_pages` bounds the pages of a list, `max_items` its entries, and `max_list` the bytes of all of
+    its pages together. `max_callbacks` bounds the log messages, changes or signs of progress that wait for a callback
+    of the caller's; more are dropped, the oldest first.
+
+    Raises ``ValueError`` for a limit that is no number above zero.
+    """
+
+    timeout: float = 60.0
+    max_timeout: float = 3600.0
+    probe_timeout: float = 5.0
+    ask_timeout: float = 600.0
+    reconnect_delay: float = 1.0
+    max_reconnect_delay: float = 60.0
+    max_reconnects: int = 8
+
+    max_message: int = 16 * 2**20
+    max_depth: int = 128
+    max_batch: int = 100
+    max_questions: int = 64
+    max_rounds: int = 32
+    max_pages: int = 1_000
+    max_items: int = 100_000
+    max_list: int = 64 * 2**20
+    max_callbacks: int = 1_000
+
+    def __attrs_post_init__(self) -> None:
+        for field in attrs.fields(ClientConfig):
+            value = getattr(self, field.name)
+            if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+                raise ValueError(f"ClientConfig.{field.name} must be a number above zero, not {value!r}")

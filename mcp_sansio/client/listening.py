@@ -1,0 +1,233 @@
+"""Listening for changes, on each kind of revision by its own means.
+
+Where there is a listen request, each listening is one of those, and what it brings names it. Where there is none, a
+server announces changed lists unasked and updates of the resources that were subscribed to; each listening is then a
+filter over that, and subscribes to its resources unless another one has.
+
+Source: basic/patterns/subscriptions; server/resources, "Subscriptions".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import attrs
+
+from mcp_sansio.adapters.base import Adapter
+from mcp_sansio.changes import Change, ChangeKind
+from mcp_sansio.errors import ServerError
+from mcp_sansio.notices import Acknowledged, Changed
+from mcp_sansio.operation import Operation
+from mcp_sansio.types import RequestId
+
+from ._state import CallInput, NegotiationState
+from .calls import Answered, Failed, OutgoingCall, OutgoingRequest
+from .events import ChangeReceived, ListenStarted
+
+if TYPE_CHECKING:
+    from .engine import ClientEngine
+
+_LISTS = frozenset({ChangeKind.TOOLS, ChangeKind.PROMPTS, ChangeKind.RESOURCES})
+
+
+@attrs.define(eq=False)
+class _Listening:
+    """What one listening wants. `unconfirmed` are the subscriptions that it still waits for."""
+
+    kinds: frozenset[ChangeKind]
+    uris: tuple[str, ...]
+    started: bool = False
+    by_request: bool = False
+    unconfirmed: set[str] = attrs.field(factory=set)
+
+    def wants(self, change: Change) -> bool:
+        """Whether it is told of `change`. What lies below a resource belongs to it (schema, resources/updated)."""
+        if change.uri is None:
+            return change.kind in self.kinds
+        return any(change.uri == uri or change.uri.startswith(uri.rstrip("/") + "/") for uri in self.uris)
+
+
+class Listeners:
+    """The listenings that are open: those of the caller, and one of the engine's own for what concerns everybody."""
+
+    def __init__(self, engine: ClientEngine) -> None:
+        self._engine = engine
+        self._open: dict[OutgoingCall, _Listening] = {}
+        self._subscribed: dict[str, int] = {}
+        self._own: OutgoingCall | None = None
+        self._own_since = 0.0
+        self._failures = 0
+        self._again_at: float | None = None
+
+    # Beginning
+
+    def new_call(self, *, tools: bool, prompts: bool, resources: bool, uris: Iterable[str]) -> OutgoingCall:
+        """See `ClientEngine.listen`."""
+        wanted = {ChangeKind.TOOLS: tools, ChangeKind.PROMPTS: prompts, ChangeKind.RESOURCES: resources}
+        return self._new_call(frozenset(kind for kind, held in wanted.items() if held), tuple(dict.fromkeys(uris)))
+
+    def _new_call(self, kinds: frozenset[ChangeKind], uris: tuple[str, ...]) -> OutgoingCall:
+        timeout = self._engine.config.timeout
+        call = OutgoingCall(operation=Operation.LISTEN, params={}, timeout=timeout, max_timeout=timeout)
+        self._open[call] = _Listening(kinds, uris)
+        return call
+
+    def begin(self, call: OutgoingCall, adapter: Adapter) -> bool:
+        """Begin to listen. False where that takes a request, whose params `call` has now."""
+        listening = self._open[call]
+        params = adapter.client_listen_params(listening.kinds, listening.uris)
+        if params is not None:
+            call.params = params
+            listening.by_request = True
+            return False
+        call.advance(CallInput.SEND)
+        listening.unconfirmed = set(listening.uris)
+        for uri in listening.uris:
+            self._subscribe(uri)
+        self._engine.want_announcements()
+        self._start_where_confirmed(call, listening)
+        return True
+
+    def _subscribe(self, uri: str) -> None:
+        held = self._subscribed.get(uri, 0)
+        self._subscribed[uri] = held + 1
+        self._engine.internal_call(Operation.SUBSCRIBE, {"uri": uri}, self._subscription_answered)
+
+    def _subscription_answered(self, asked: OutgoingCall) -> None:
+        uri = asked.params["uri"]
+        for call, listening in tuple(self._open.items()):
+            if uri not in listening.unconfirmed:
+                continue
+            if isinstance(asked.outcome, Failed):
+                self._engine.end(call, asked.outcome)
+            else:
+                listening.unconfirmed.discard(uri)
+                self._start_where_confirmed(call, listening)
+
+    def _start_where_confirmed(self, call: OutgoingCall, listening: _Listening) -> None:
+        if not listening.unconfirmed and not listening.started and not call.ended:
+            self._started(call, listening)
+
+    def _started(self, call: OutgoingCall, listening: _Listening) -> None:
+        listening.started = True
+        call.deadline = None
+        if call is self._own:
+            self._own_since = self._engine.runtime.now()
+            self._engine.lists.forget()
+        else:
+            self._engine.emit(ListenStarted(call))
+
+    def listens(self, call: OutgoingCall) -> bool:
+        """See `ClientEngine.listens`."""
+        listening = self._open.get(call)
+        return listening is not None and listening.started
+
+    # Hearing
+
+    def acknowledged(self, notice: Acknowledged, origin: OutgoingRequest | None) -> None:
+        """A listen request was taken on."""
+        call = self._call_of(notice.subscription, origin)
+        if call is None or self._open[call].started:
+            self._engine.fault("an acknowledgement of no subscription")
+            return
+        self._started(call, self._open[call])
+
+    def changed(self, notice: Changed, origin: OutgoingRequest | None, adapter: Adapter) -> None:
+        """The server announced a change."""
+        change = notice.change
+        self._engine.lists.changed(change.kind)
+        if not adapter.has_handshake:
+            call = self._call_of(notice.subscription, origin)
+            if call is None:
+                self._engine.fault("a change for no subscription that is open")
+            else:
+                self._engine.emit(ChangeReceived(change, None if call is self._own else call))
+            return
+        if self._engine.wants_changes and change.kind in _LISTS:
+            self._engine.emit(ChangeReceived(change, None))
+        for call, listening in self._open.items():
+            if listening.started and listening.wants(change):
+                self._engine.emit(ChangeReceived(change, call))
+
+    def withdrawn(self, request_id: RequestId) -> bool:
+        """The server ends a subscription. False where it has none of that id."""
+        call = self._call_of(request_id, None)
+        if call is not None:
+            self._engine.end(call, Answered({}))
+        return call is not None
+
+    def _call_of(self, subscription: RequestId | None, origin: OutgoingRequest | None) -> OutgoingCall | None:
+        request = origin if subscription is None else self._engine.request_of(subscription)
+        call = None if request is None or (origin is not None and request is not origin) else request.call
+        return call if call in self._open else None
+
+    # The end, and a new beginning
+
+    def settled(self) -> None:
+        """What is spoken is settled, perhaps anew: a new session knows nothing of what the old one subscribed to."""
+        adapter = self._engine.negotiation.adapter
+        assert adapter is not None
+        if not adapter.has_handshake:
+            self._listen_for_all()
+            return
+        for uri in self._subscribed:
+            self._engine.internal_call(Operation.SUBSCRIBE, {"uri": uri}, self._subscription_answered)
+        if self._engine.wants_changes or self._open:
+            self._engine.want_announcements()
+
+    def _listen_for_all(self) -> None:
+        if self._own is None and self._engine.wants_changes and not self._engine.closed:
+            self._own = self._new_call(_LISTS, ())
+            self._own.then = self._own_ended
+            self._again_at = None
+            self._engine.start(self._own)
+
+    def _own_ended(self, call: OutgoingCall) -> None:
+        self._own = None
+        outcome = call.outcome
+        if self._engine.closed:
+            return
+        self._engine.fault(
+            f"announcements have ended: {outcome.error if isinstance(outcome, Failed) else 'by the server'}"
+        )
+        if isinstance(outcome, Failed) and isinstance(outcome.error, ServerError):
+            return  # it does not announce anything
+        now, config = self._engine.runtime.now(), self._engine.config
+        lived = call.deadline is None and now - self._own_since >= config.max_reconnect_delay
+        self._failures = 0 if lived else self._failures + 1
+        if self._failures <= config.max_reconnects:
+            delay = min(config.reconnect_delay * 2 ** max(0, self._failures - 1), config.max_reconnect_delay)
+            self._again_at = now + delay
+
+    def call_ended(self, call: OutgoingCall) -> None:
+        """`call` does not listen any more."""
+        listening = self._open.pop(call, None)
+        if listening is None or listening.by_request:
+            return
+        for uri in listening.uris:
+            self._unsubscribe(uri)
+
+    def _unsubscribe(self, uri: str) -> None:
+        held = self._subscribed.pop(uri, 0) - 1
+        if held > 0:
+            self._subscribed[uri] = held
+        elif held == 0 and self._engine.negotiation.state is NegotiationState.READY:
+            self._engine.internal_call(Operation.UNSUBSCRIBE, {"uri": uri}, lambda call: None)
+
+    def close(self) -> None:
+        """The connection is over."""
+        self._again_at = None
+        self._subscribed.clear()
+
+    # Time
+
+    def next_deadline(self) -> float | None:
+        """When to listen again."""
+        return self._again_at
+
+    def handle_timeout(self, now: float) -> None:
+        """See `ClientEngine.handle_timeout`."""
+        if self._again_at is not None and self._again_at <= now:
+            self._again_at = None
+            self._listen_for_all()

@@ -1,0 +1,218 @@
+"""Lists: read to their last page, kept while the server says so, and without the entries that cannot be used.
+
+Source: server/utilities/pagination; server/utilities/caching; basic/transports/streamable-http, "Schema Extension".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from mcp_sansio.changes import ChangeKind
+from mcp_sansio.errors import DeclarationError, UnusableReply
+from mcp_sansio.operation import Operation
+from mcp_sansio.reading import WireFault, from_wire
+from mcp_sansio.schema import HeaderParam, header_plan, is_object_schema
+from mcp_sansio.types import JSON, Prompt, Resource, ResourceTemplate, Tool
+
+from ._state import CallInput
+from .calls import Answered, Failed, OutgoingCall, OutgoingRequest
+
+if TYPE_CHECKING:
+    from .engine import ClientEngine
+
+#: The member of each list's result, and what its entries are.
+LISTS: Mapping[Operation, tuple[str, type]] = {
+    Operation.LIST_TOOLS: ("tools", Tool),
+    Operation.LIST_RESOURCES: ("resources", Resource),
+    Operation.LIST_RESOURCE_TEMPLATES: ("resourceTemplates", ResourceTemplate),
+    Operation.LIST_PROMPTS: ("prompts", Prompt),
+}
+#: What makes a list stale.
+_CHANGED_BY = {
+    Operation.LIST_TOOLS: ChangeKind.TOOLS,
+    Operation.LIST_RESOURCES: ChangeKind.RESOURCES,
+    Operation.LIST_RESOURCE_TEMPLATES: ChangeKind.RESOURCES,
+    Operation.LIST_PROMPTS: ChangeKind.PROMPTS,
+}
+
+
+@attrs.define(eq=False)
+class _Gathered:
+    """The pages of a list that came so far. It is fresh until `until`, the earliest end of any page's time."""
+
+    started: float
+    items: list[JSON] = attrs.field(factory=list)
+    cursor: str | None = None
+    seen: set[str] = attrs.field(factory=set)
+    pages: int = 0
+    size: int = 0
+    until: float = float("inf")
+    public: bool = True
+
+
+@attrs.frozen
+class _Kept:
+    result: Mapping[str, JSON]
+    until: float
+    public: bool
+
+
+class Lists:
+    """The lists that are being read, and those that are kept."""
+
+    def __init__(self, engine: ClientEngine) -> None:
+        self._engine = engine
+        self._gathered: dict[OutgoingCall, _Gathered] = {}
+        self._kept: dict[Operation, _Kept] = {}
+        self._plans: dict[str, tuple[HeaderParam, ...]] = {}
+        #: When each kind of list changed last: what began to be read before is not to be kept.
+        self._changed: dict[ChangeKind, float] = {}
+
+    # What is kept
+
+    def kept(self, call: OutgoingCall) -> Mapping[str, JSON] | None:
+        """The list that `call` wants, where it is still fresh.
+
+        A private one serves no call with headers of its own, which may speak for somebody else.
+        """
+        kept = self._kept.get(call.operation)
+        if kept is None or call.params or (call.headers is not None and not kept.public):
+            return None
+        return kept.result if self._engine.runtime.now() < kept.until else None
+
+    def changed(self, kind: ChangeKind) -> None:
+        """The server announced a change: what is kept is stale, however fresh ("Interaction with Notifications")."""
+        self._changed[kind] = self._engine.runtime.now()
+        for operation, changed_by in _CHANGED_BY.items():
+            if changed_by is kind:
+                self._kept.pop(operation, None)
+
+    def forget(self) -> None:
+        """Announcements may have been missed."""
+        self._kept.clear()
+
+    # Pages
+
+    def params_of(self, call: OutgoingCall) -> Mapping[str, JSON]:
+        """The params of the next page's request."""
+        gathered = self._gathered.get(call)
+        return call.params if gathered is None else {**call.params, "cursor": gathered.cursor}
+
+    def page(self, call: OutgoingCall, request: OutgoingRequest, result: Mapping[str, JSON], size: int) -> None:
+        """A page has come."""
+        gathered = self._gathered.pop(call, None) or _Gathered(call.started)
+        try:
+            self._gather(call, request, gathered, result, size)
+        except WireFault as fault:
+            self._engine.end(call, Failed(UnusableReply(str(fault))))
+            return
+        if gathered.cursor is not None:
+            self._gathered[call] = gathered
+            call.extend(self._engine.runtime.now())
+            self._engine.send(call)
+            return
+        member, _ = LISTS[call.operation]
+        whole = {**{name: value for name, value in result.items() if name != "nextCursor"}, member: gathered.items}
+        self._keep(call, whole, gathered)
+        self._engine.end(call, Answered(whole))
+
+    def _gather(
+        self,
+        call: OutgoingCall,
+        request: OutgoingRequest,
+        gathered: _Gathered,
+        result: Mapping[str, JSON],
+        size: int,
+    ) -> None:
+        config = self._engine.config
+        member, _ = LISTS[call.operation]
+        items = result.get(member)
+        if not isinstance(items, list):
+            raise WireFault(f"result.{member} must be a list")
+        gathered.items += [item for item in items if self._is_sound(call.operation, request, item)]
+        gathered.pages += 1
+        gathered.size += size
+        if len(gathered.items) > config.max_items or gathered.size > config.max_list:
+            raise WireFault(f"the list is longer than {config.max_items} entries or {config.max_list} bytes")
+        self._time(gathered, result)
+        gathered.cursor = cursor = result.get("nextCursor")
+        if cursor is None:
+            return
+        if not isinstance(cursor, str):
+            raise WireFault("result.nextCursor must be a string")
+        if cursor in gathered.seen or gathered.pages >= config.max_pages:
+            raise WireFault(f"the list does not end: after {gathered.pages} pages a cursor came again or one too many")
+        gathered.seen.add(cursor)
+
+    def _time(self, gathered: _Gathered, result: Mapping[str, JSON]) -> None:
+        ttl = result.get("ttlMs")
+        seconds = ttl / 1000 if isinstance(ttl, int) and not isinstance(ttl, bool) and ttl > 0 else 0.0
+        gathered.until = min(gathered.until, self._engine.runtime.now() + seconds)
+        gathered.public = gathered.public and result.get("cacheScope") == "public"
+
+    def _keep(self, call: OutgoingCall, whole: Mapping[str, JSON], gathered: _Gathered) -> None:
+        now = self._engine.runtime.now()
+        if call.params or gathered.until <= now or (call.headers is not None and not gathered.public):
+            return
+        if self._changed.get(_CHANGED_BY[call.operation], -1.0) >= gathered.started:
+            return
+        self._kept[call.operation] = _Kept(whole, gathered.until, gathered.public)
+
+    def call_ended(self, call: OutgoingCall) -> None:
+        """`call` reads no further."""
+        self._gathered.pop(call, None)
+
+    # Entries
+
+    def _is_sound(self, operation: Operation, request: OutgoingRequest, item: JSON) -> bool:
+        """Whether an entry can be used. One that cannot does not hide the others ("Schema Extension")."""
+        member, cls = LISTS[operation]
+        try:
+            record: object = from_wire(cls, item, "it")
+            if isinstance(record, Tool):
+                self._plan(request, record)
+        except (WireFault, DeclarationError) as fault:
+            name = item.get("name") if isinstance(item, dict) else None
+            self._engine.fault(f"an entry of {member} is left out, {str(name)[:100]!r}: {fault}")
+            return False
+        return True
+
+    def _plan(self, request: OutgoingRequest, tool: Tool) -> None:
+        if not is_object_schema(tool.input_schema):
+            raise WireFault('it.inputSchema must have "type": "object"')
+        if self._engine.has_headers and request.adapter.mirrors_arguments:
+            self._plans[tool.name] = header_plan(tool.input_schema)
+
+    # Mirrored arguments
+
+    def mirrored(self, call: OutgoingCall | None) -> tuple[HeaderParam, ...]:
+        """The arguments of a call of a tool that go into headers, as far as the tool has been listed."""
+        if call is None or call.operation is not Operation.CALL_TOOL:
+            return ()
+        return self._plans.get(call.params["name"], ())
+
+    def refresh_for(self, call: OutgoingCall, error: Any) -> bool:
+        """The headers of `call` were refused: read the list of tools anew and try once more.
+
+        Source: basic/transports/streamable-http, "Client Behavior".
+        """
+        if call.operation is not Operation.CALL_TOOL or call.refreshed:
+            return False
+        call.refreshed = True
+        call.request = None
+        call.advance(CallInput.PARK)
+        self._kept.pop(Operation.LIST_TOOLS, None)
+
+        def go_on(listing: OutgoingCall) -> None:
+            if call.ended:
+                return
+            if isinstance(listing.outcome, Failed):
+                self._engine.end(call, Failed(error))
+            else:
+                self._engine.send(call)
+
+        self._engine.internal_call(Operation.LIST_TOOLS, {}, go_on)
+        return True

@@ -1,0 +1,124 @@
+"""The records of `mcp_sansio.types` out of the specification's JSON, as a client reads what a server sends.
+
+Lenient where the future may add something: members that nobody knows are passed over, and content of an unknown type
+stays the mapping that it came as. Strict where guessing would change what was said: a number is not taken for text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import NoneType, UnionType
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import attrs
+
+from .types import CONTENT_BLOCKS, JSON, BlobResourceContents, TextResourceContents, camel
+
+T = TypeVar("T")
+Reader = Callable[[JSON, str], Any]
+
+
+class WireFault(ValueError):
+    """What came is not what the specification says. The text names the place and what it must hold."""
+
+
+def from_wire(cls: type[T], wire: JSON, where: str = "result") -> T:
+    """The record of class `cls` for the JSON object `wire`. Raises `WireFault`, with paths that start at `where`."""
+    record: T = _reader_of(cls)(wire, where)
+    return record
+
+
+def _scalar(kind: type | tuple[type, ...], words: str) -> Reader:
+    def read(wire: JSON, where: str) -> Any:
+        # A boolean is a number to Python alone.
+        if not isinstance(wire, kind) or (isinstance(wire, bool) and kind is not bool):
+            raise WireFault(f"{where} must be {words}")
+        return wire
+
+    return read
+
+
+def _sequence(item: Reader) -> Reader:
+    def read(wire: JSON, where: str) -> Any:
+        if not isinstance(wire, list):
+            raise WireFault(f"{where} must be a list")
+        return [item(each, f"{where}[{index}]") for index, each in enumerate(wire)]
+
+    return read
+
+
+def _content(wire: JSON, where: str) -> Any:
+    if not isinstance(wire, dict) or not isinstance(wire.get("type"), str):
+        raise WireFault(f"{where} must be an object with a type")
+    cls = _BLOCKS.get(wire["type"])
+    return wire if cls is None else from_wire(cls, wire, where)
+
+
+def _resource_contents(wire: JSON, where: str) -> Any:
+    _object(wire, where)
+    return from_wire(TextResourceContents if "text" in wire else BlobResourceContents, wire, where)
+
+
+def _anything(wire: JSON, where: str) -> Any:
+    return wire
+
+
+_object = _scalar(dict, "an object")
+_BLOCKS = {attrs.fields_dict(cls)["type"].default: cls for cls in CONTENT_BLOCKS}
+_SCALARS: Mapping[Any, Reader] = {
+    str: _scalar(str, "a string"),
+    int: _scalar(int, "an integer"),
+    float: _scalar((int, float), "a number"),
+    bool: _scalar(bool, "a boolean"),
+    Any: _anything,
+}
+_readers: dict[Any, Reader] = {}
+
+
+def _reader_of(tp: Any) -> Reader:
+    """How a value of the type `tp` is read, made once for each type."""
+    reader = _readers.get(tp)
+    if reader is None:
+        reader = _readers[tp] = _SCALARS.get(tp) or _make_reader(tp)
+    return reader
+
+
+def _make_reader(tp: Any) -> Reader:
+    if attrs.has(tp):
+        return _record(tp)
+    origin, args = get_origin(tp), get_args(tp)
+    if origin in (Union, UnionType):
+        return _union(args)
+    if origin is Literal:
+        # A value that the specification may add later is kept: it is the caller's to know.
+        return _SCALARS[str]
+    return _sequence(_reader_of(args[0])) if origin is Sequence else _object
+
+
+def _union(args: tuple[Any, ...]) -> Reader:
+    members = [arg for arg in args if arg is not NoneType]
+    if len(members) == 1:
+        return _reader_of(members[0])
+    return _resource_contents if TextResourceContents in members else _content
+
+
+def _record(cls: Any) -> Reader:
+    hints = get_type_hints(cls)
+    fields = [
+        (field.name, camel(field.name), field.default is attrs.NOTHING) for field in attrs.fields(cls) if field.init
+    ]
+    readers = {name: _reader_of(hints[name]) for name, _, _ in fields}
+
+    def read(wire: JSON, where: str) -> Any:
+        _object(wire, where)
+        given = {}
+        for name, member, required in fields:
+            value = wire.get(member)
+            # For most members null is as good as nothing; only structured content may be null and mean it.
+            if value is not None or (member in wire and readers[name] is _anything):
+                given[name] = readers[name](value, f"{where}.{member}")
+            elif required:
+                raise WireFault(f"{where}.{member} is missing")
+        return cls(**given)
+
+    return read
