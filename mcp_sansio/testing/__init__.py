@@ -1,20 +1,29 @@
 """Tests without a socket, an event loop or a clock: of handlers, of the protocol, and of a transport of one's own.
 
-`Simulation` is a server whose bytes a test sends and reads itself.
+`Simulation` is a server whose bytes a test sends and reads itself. `check_channel` and `check_http` find out whether a
+driver of the engines keeps the rules of a transport.
 """
 
 from __future__ import annotations
 
+from .channel_checks import ChannelClient, check_channel
 from .clock import FakeClock
+from .http_checks import check_http
+from .http_scene import HttpClient, HttpExchange
 from .scheduler import Cancelled, FakeEvent, Scheduler
 from .simulation import SimulatedChannel, SimulatedHttp, Simulation
 
 __all__ = [
     "Cancelled",
+    "ChannelClient",
     "FakeClock",
     "FakeEvent",
+    "HttpClient",
+    "HttpExchange",
     "Scheduler",
     "SimulatedChannel",
     "SimulatedHttp",
     "Simulation",
+    "check_channel",
+    "check_http",
 ]

@@ -1,0 +1,317 @@
+"""`check_channel` and `check_http` pass drivers that keep the rules, and name the rule that any other one breaks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import drivers
+from mcp_sansio import AdapterSet, Event, Head, Part, StoreNeeded
+from mcp_sansio.testing import check_channel, check_http
+
+#: Long enough for what is under test here, and short enough to wait for what never comes.
+PATIENCE = 1.0
+ALL = AdapterSet.default()
+NEWEST = ALL.only(ALL.versions[0])
+PUSHING = ALL.only(next(adapter.version for adapter in ALL.adapters if adapter.can_push_ask))
+BATCHES = ALL.only(next(adapter.version for adapter in ALL.adapters if adapter.allows_batch))
+
+
+async def test_a_channel_that_keeps_the_rules() -> None:
+    await check_channel(drivers.channel_of())
+
+
+async def test_http_that_keeps_the_rules() -> None:
+    await check_http(drivers.http_of())
+
+
+# What a driver may do wrong on either
+
+
+class NoTimer(drivers.Driver):
+    def set_timer(self) -> None:
+        pass
+
+
+class TimerAtFactsAlone(drivers.Driver):
+    """It looks at the deadline when something comes in, and not when a handler has brought an earlier one about."""
+
+    armed = False
+
+    def set_timer(self) -> None:
+        if not self.armed:
+            super().set_timer()
+        self.armed = self.timer is not None
+
+
+class TimerOnce(drivers.Driver):
+    """It does not set the timer again when that has gone off."""
+
+    gone_off = False
+
+    def set_timer(self) -> None:
+        if not self.gone_off:
+            super().set_timer()
+
+    def time_out(self) -> None:
+        self.gone_off = True
+        super().time_out()
+
+
+class NoWake(drivers.Driver):
+    def wake(self) -> None:
+        pass
+
+
+class FirstEventAlone(drivers.Driver):
+    def take_events(self) -> list[Event]:
+        return super().take_events()[:1]
+
+
+class NoCancelling(drivers.Driver):
+    def cancel(self, key: Any) -> None:
+        pass
+
+
+class OneCallAtATime(drivers.Driver):
+    """The next call waits for the one before."""
+
+    last: asyncio.Future[None] | None = None
+
+    def start(self, key: Any, run: Callable[[], Any]) -> None:
+        before = self.last
+
+        async def after() -> None:
+            if before is not None:
+                await asyncio.wait([before])
+            await run()
+
+        super().start(key, after)
+        self.last = self.tasks[key]
+
+
+class Backwards(drivers.Driver):
+    async def send_all(self, pieces: list[Any]) -> None:
+        await super().send_all(pieces[::-1])
+
+
+class NoWaiting(drivers.Driver):
+    """It takes everything at once, into memory."""
+
+    kept: asyncio.Queue[Any] | None = None
+
+    async def send_all(self, pieces: list[Any]) -> None:
+        if self.kept is None:
+            self.kept = asyncio.Queue()
+            self.start(self, self.send_kept)
+        for piece in pieces:
+            self.kept.put_nowait(piece)
+
+    async def send_kept(self) -> None:
+        assert self.kept is not None
+        while True:
+            await self.send(await self.kept.get())
+
+
+class BusyWhileItSends(drivers.Driver):
+    """It does nothing else while the client does not read."""
+
+    is_sending = False
+
+    def turn(self) -> None:
+        if not self.is_sending:
+            super().turn()
+
+    async def send_all(self, pieces: list[Any]) -> None:
+        self.is_sending = True
+        await super().send_all(pieces)
+        self.is_sending = False
+        self.turn()
+
+
+class Twice(drivers.Driver):
+    async def send_all(self, pieces: list[Any]) -> None:
+        await super().send_all([piece for piece in pieces for _ in range(2)])
+
+
+EITHER = [
+    (NoTimer, PUSHING, 7, "nobody answers a question, which has 0.2 seconds, and it is not withdrawn"),
+    (TimerAtFactsAlone, PUSHING, 7, "its deadline is earlier than the one before it"),
+    (NoWake, NEWEST, 4, "a handler goes on when what it said was taken, and what it says then does not come out"),
+    (FirstEventAlone, BATCHES, 5, "a batch of several calls is not answered, as if only some of its events were seen"),
+    (NoCancelling, PUSHING, 5, "the client gave a call up, and its handler goes on"),
+    (Backwards, NEWEST, None, "where the engine says"),
+    (NoWaiting, NEWEST, 6, "bytes to a client that reads nothing"),
+    (BusyWhileItSends, NEWEST, 7, "should have been ended although the client does not read, and its handler goes on"),
+    (Twice, NEWEST, None, "where the engine says"),
+]
+
+
+def case(defect: type, *more: Any) -> Any:
+    """The parameters of a test."""
+    return pytest.param(defect, *more, id=defect.__name__)
+
+
+async def assert_broken(checked: Any, rule: int | None, what: str) -> None:
+    """The check fails, with the rule and the words."""
+    with pytest.raises(AssertionError) as caught:
+        await checked
+    assert what in str(caught.value)
+    if rule is not None:
+        assert f"\nRule {rule} of docs/transport.md: " in str(caught.value)
+
+
+# Channels
+
+
+class StrictText(drivers.ChannelServing):
+    def receive(self, message: bytes) -> None:
+        super().receive(message.decode().encode())
+
+
+class NoLargeMessages(drivers.ChannelServing):
+    def receive(self, message: bytes) -> None:
+        if len(message) < 2**16:
+            super().receive(message)
+
+
+class CutsLargeMessages(drivers.ChannelServing):
+    def __init__(self, server: Any, client: drivers.ChannelClient) -> None:
+        super().__init__(server, client)
+        self.driver.send = lambda message: client.outbox.put(message[: 2**16])
+
+
+class NoEnd(drivers.ChannelServing):
+    async def end(self) -> None:
+        pass
+
+
+class WaitsForItsCalls(drivers.ChannelServing):
+    async def end(self) -> None:
+        await asyncio.gather(*self.driver.tasks.values())
+
+
+class DeafWhenIdle(drivers.Driver):
+    """What happens while no call is in flight comes out later."""
+
+    def wake(self) -> None:
+        if self.tasks:
+            super().wake()
+
+
+CHANNELS = [
+    *EITHER,
+    (TimerOnce, NEWEST, 7, "a call may take 0.4 seconds, and 2 of 3 are not ended by then"),
+    (OneCallAtATime, NEWEST, 5, "calls came in, and no handler of ('first', 'second') runs, for 1 seconds"),
+    (StrictText, NEWEST, 4, "b'\\xff\\xfe' is not answered"),
+    (NoLargeMessages, NEWEST, 4, "characters) is not answered, for 1 seconds"),
+    (CutsLargeMessages, NEWEST, 3, "where the engine says"),
+    (NoEnd, NEWEST, 8, "the client closed the channel with calls in flight, and its handler goes on"),
+    (WaitsForItsCalls, NEWEST, 8, "the client closed the channel with calls in flight, and its handler goes on"),
+    (DeafWhenIdle, NEWEST, 9, "the server was shut down, and a stream that listens does not end"),
+]
+
+
+def serving(defect: type, base: type) -> Any:
+    """What serves with that defect."""
+    return type(defect.__name__, (base,), {"driver_class": defect}) if issubclass(defect, drivers.Driver) else defect
+
+
+@pytest.mark.parametrize(("defect", "adapters", "rule", "what"), [case(*row) for row in CHANNELS])
+async def test_a_channel_that_breaks_a_rule(defect: type, adapters: AdapterSet, rule: int | None, what: str) -> None:
+    broken = drivers.channel_of(serving(defect, drivers.ChannelServing))
+    await assert_broken(check_channel(broken, adapters=adapters, patience=PATIENCE), rule, what)
+
+
+# HTTP
+
+
+class IgnoresTheEnd(drivers.HttpServing):
+    def left(self) -> None:
+        pass
+
+
+class CancelsAtTheEnd(drivers.HttpServing):
+    """As if a lost connection were a cancellation on every revision."""
+
+    def left(self) -> None:
+        super().left()
+        for key in self.driver.tasks:
+            self.driver.cancel(key)
+
+
+class NoStore(drivers.Driver):
+    def handle(self, event: Event) -> None:
+        if not isinstance(event, StoreNeeded):
+            super().handle(event)
+
+
+class CollectsTheStream(drivers.HttpServing):
+    """It sends the response when it is complete."""
+
+    def __init__(self, server: Any, exchange: drivers.HttpExchange) -> None:
+        super().__init__(server, exchange)
+        self.parts: list[Part] = []
+
+    async def send(self, part: Part) -> None:
+        self.parts.append(part)
+        if isinstance(part, drivers.End):
+            for each in self.parts:
+                await super().send(each)
+
+
+class OneStatus(drivers.HttpServing):
+    async def send(self, part: Part) -> None:
+        await super().send(Head(200, part.headers) if isinstance(part, Head) else part)
+
+
+class LosesHeaders(drivers.HttpServing):
+    async def send(self, part: Part) -> None:
+        await super().send(Head(part.status, part.headers[:1]) if isinstance(part, Head) else part)
+
+
+class FirstChunkAlone(drivers.HttpServing):
+    async def serve(self, method: str, target: str, headers: dict[str, str], body: bytes) -> None:
+        await super().serve(method, target, headers, body[: 2**16])
+
+
+class LosesTheQuery(drivers.HttpServing):
+    async def serve(self, method: str, target: str, headers: dict[str, str], body: bytes) -> None:
+        await super().serve(method, target.partition("?")[0], headers, body)
+
+
+class PostAlone(drivers.HttpServing):
+    async def serve(self, method: str, target: str, headers: dict[str, str], body: bytes) -> None:
+        if method != "POST":
+            raise ConnectionRefusedError("only POST is served here")
+        await super().serve(method, target, headers, body)
+
+
+class NoEndOfHttp(drivers.HttpServing):
+    async def end(self) -> None:
+        pass
+
+
+HTTP = [
+    *EITHER,
+    (TimerOnce, NEWEST, 7, "nothing happens for 0.1 seconds, and no comment says that the server is there"),
+    (IgnoresTheEnd, NEWEST, 8, "the client has left, which gives its call up, and its handler goes on"),
+    (CancelsAtTheEnd, PUSHING, 8, "which gives nothing up on this revision, and its call was ended"),
+    (NoStore, PUSHING, 4, "is not answered"),
+    (CollectsTheStream, NEWEST, 4, "reports progress, and the report does not come out"),
+    (OneStatus, NEWEST, 3, "where the engine says Head(status=400"),
+    (LosesHeaders, NEWEST, 3, "has a response with the header Content-Length: None, where the engine says"),
+    (FirstChunkAlone, NEWEST, 3, "where the engine says"),
+    (LosesTheQuery, NEWEST, 3, "POST /mcp?mcp=none of"),
+    (PostAlone, NEWEST, 4, "PUT /mcp of b'' is not answered"),
+    (NoEndOfHttp, NEWEST, 8, "the driver has ended, and left the handlers of ['stuck'] running"),
+]
+
+
+@pytest.mark.parametrize(("defect", "adapters", "rule", "what"), [case(*row) for row in HTTP])
+async def test_http_that_breaks_a_rule(defect: type, adapters: AdapterSet, rule: int | None, what: str) -> None:
+    broken = drivers.http_of(serving(defect, drivers.HttpServing))
+    await assert_broken(check_http(broken, adapters=adapters, patience=PATIENCE), rule, what)
