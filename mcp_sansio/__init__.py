@@ -26,7 +26,7 @@ from .client.api import ClientApi, Listening
 from .client.calls import Answered, Failed, OutgoingCall, OutgoingRequest, Question
 from .client.config import ClientConfig
 from .client.connection import ClientConnection
-from .client.driver import ClientDriver
+from .client.driver import ClientDriver, OnAsk, OnChange, OnLog, OnProgress
 from .client.engine import ClientEngine
 from .client.events import (
     CallEnded,
@@ -91,6 +91,7 @@ from .types import (
     Icon,
     ImageContent,
     Implementation,
+    LogLevel,
     Prompt,
     PromptArgument,
     PromptMessage,
@@ -159,6 +160,7 @@ __all__ = [
     "ListenStarted",
     "Listening",
     "LocalProtocolError",
+    "LogLevel",
     "LogReceived",
     "McpError",
     "MemoryHub",
@@ -167,6 +169,10 @@ __all__ = [
     "NeedsInput",
     "Negotiated",
     "NegotiationFailed",
+    "OnAsk",
+    "OnChange",
+    "OnLog",
+    "OnProgress",
     "Operation",
     "Outcome",
     "OutgoingCall",

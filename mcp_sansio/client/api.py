@@ -40,7 +40,18 @@ class ClientApi(ClientDriver):
     `ServerError` for the server's own refusals, `CallTimeout`, `ConnectionLost`, `NegotiationFailed`, `UnusableReply`
     for a reply that cannot be read, and `AnswerFailed` where a question had no answer. One call's error touches no
     other call. A task that is cancelled gives its call up.
+
+    Use it as an asynchronous context manager, or `close` it. Any task may do either: none of it is bound to the task
+    that began it.
     """
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
 
     @property
     def adapter(self) -> Adapter | None:

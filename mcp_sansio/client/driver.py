@@ -91,7 +91,7 @@ async def _awaited(made: Awaitable[Any]) -> None:
 
 
 class ClientDriver:
-    """Drives an engine for those who wait for it. A binding subclasses it and supplies `_flush` and `_spawn`.
+    """Drives an engine for those who wait for it. A binding subclasses it and supplies `_flush`, `_spawn` and `close`.
 
     After each fact that it hands to the engine, the binding calls `_pump`.
     """
@@ -124,6 +124,10 @@ class ClientDriver:
 
     def _spawn(self, work: Work) -> Callable[[], None]:
         """Run ``work()`` in a task of its own; what is returned cancels that task."""
+        raise NotImplementedError
+
+    async def close(self) -> None:
+        """End everything in flight, with `ConnectionLost`, and let go of what the transport holds."""
         raise NotImplementedError
 
     # What drives
