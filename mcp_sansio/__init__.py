@@ -15,7 +15,6 @@ from .asking import (
     AnswerAction,
     elicit,
     elicit_accept,
-    elicit_accept_defaults,
     elicit_cancel,
     elicit_decline,
     list_roots,
@@ -27,7 +26,7 @@ from .client.api import ClientApi, Listening
 from .client.calls import Answered, Failed, OutgoingCall, OutgoingRequest, Question
 from .client.config import ClientConfig
 from .client.connection import ClientConnection
-from .client.driver import ClientDriver, OnAsk, OnChange, OnLog, OnProgress
+from .client.driver import ClientDriver
 from .client.engine import ClientEngine
 from .client.events import (
     CallEnded,
@@ -42,6 +41,8 @@ from .client.events import (
     QuestionWithdrawn,
     ServerFaulted,
 )
+from .client.http import HttpClientSession
+from .client.http_requests import HttpAbort, HttpRequest
 from .client.known import Known
 from .errors import (
     AnswerFailed,
@@ -92,7 +93,6 @@ from .types import (
     Icon,
     ImageContent,
     Implementation,
-    LogLevel,
     Prompt,
     PromptArgument,
     PromptMessage,
@@ -151,6 +151,9 @@ __all__ = [
     "FailureKind",
     "GetPromptResult",
     "Head",
+    "HttpAbort",
+    "HttpClientSession",
+    "HttpRequest",
     "HttpTransaction",
     "Hub",
     "HubMessage",
@@ -161,7 +164,6 @@ __all__ = [
     "ListenStarted",
     "Listening",
     "LocalProtocolError",
-    "LogLevel",
     "LogReceived",
     "McpError",
     "MemoryHub",
@@ -170,10 +172,6 @@ __all__ = [
     "NeedsInput",
     "Negotiated",
     "NegotiationFailed",
-    "OnAsk",
-    "OnChange",
-    "OnLog",
-    "OnProgress",
     "Operation",
     "Outcome",
     "OutgoingCall",
@@ -219,7 +217,6 @@ __all__ = [
     "Value",
     "elicit",
     "elicit_accept",
-    "elicit_accept_defaults",
     "elicit_cancel",
     "elicit_decline",
     "list_roots",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from math import inf
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Protocol
 
 from .call import Call
 from .events import CallCancelled, CallReceived
@@ -30,9 +30,6 @@ class Task(Protocol):
 
     def add_done_callback(self, callback: Callable[[Any], object], /) -> Any:
         """Have `callback` called with the task, once it has ended."""
-
-
-T = TypeVar("T", bound=Task)
 
 
 class Alarm:
@@ -71,11 +68,11 @@ class Alarm:
         self._ring()
 
 
-class CallTasks(Generic[T]):
+class CallTasks:
     """The tasks of a server's calls. `start` makes a task of a coroutine."""
 
-    def __init__(self, start: Callable[[Awaitable[None]], T]) -> None:
-        self.running: dict[Call, T] = {}
+    def __init__(self, start: Callable[[Awaitable[None]], Task]) -> None:
+        self.running: dict[Call, Task] = {}
         self._start = start
 
     def start(self, event: CallReceived) -> None:

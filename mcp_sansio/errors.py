@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 
@@ -41,10 +41,18 @@ class ServerError(McpError):
     """The server refused: its own words, and its own code.
 
     `code` is that of its JSON-RPC error, or ``None`` where an HTTP response had none; `message` and `data` are the
-    server's; `status` is the HTTP status, or ``None`` where there is no HTTP.
+    server's; `status` is the HTTP status, or ``None`` where there is no HTTP. `headers` are those of an HTTP response
+    that refused the request as a whole, to be looked up without regard to case: ``WWW-Authenticate``, ``Retry-After``.
     """
 
-    def __init__(self, code: int | None, message: str, data: Any = None, status: int | None = None) -> None:
+    def __init__(
+        self,
+        code: int | None,
+        message: str,
+        data: Any = None,
+        status: int | None = None,
+        headers: Mapping[str, str] = {},
+    ) -> None:
         marks = [f"code {code}"] if code is not None else []
         marks += [f"HTTP {status}"] if status is not None else []
         super().__init__(f"{message} ({', '.join(marks)})" if marks else message)
@@ -52,6 +60,7 @@ class ServerError(McpError):
         self.message = message
         self.data = data
         self.status = status
+        self.headers = headers
 
 
 class CallTimeout(McpError, TimeoutError):

@@ -20,10 +20,9 @@ from ._state import CALL, QUESTION, CallInput, CallState, QuestionInput, Questio
 
 @attrs.frozen
 class Answered:
-    """The server gave a result: the raw JSON object. `asks` says that it is a question, which nobody answers here."""
+    """The server gave a result: the raw JSON object."""
 
     result: Mapping[str, JSON]
-    asks: bool = False
 
 
 @attrs.frozen
@@ -66,6 +65,7 @@ class OutgoingCall:
     in_arguments: bool | None = None
     #: What it may do once.
     refreshed: bool = False
+    restarted: bool = False
     tried: set[str] = attrs.field(factory=set, repr=False)
     held: McpError | None = attrs.field(default=None, repr=False)
 
@@ -73,11 +73,6 @@ class OutgoingCall:
     def ended(self) -> bool:
         """Whether there is an outcome."""
         return self.outcome is not None
-
-    @property
-    def asks(self) -> bool:
-        """Whether the outcome is a question that nobody answers here: the result says what to call again with."""
-        return isinstance(self.outcome, Answered) and self.outcome.asks
 
     def result(self) -> Mapping[str, JSON]:
         """The raw result. Raises the call's error, and `LocalProtocolError` before its end."""

@@ -16,6 +16,12 @@ class ClientConfig:
     meanwhile. `reconnect_delay` is the pause before a stream that ended is opened again, doubled each time up to
     `max_reconnect_delay`, and `max_reconnects` how often that is tried in a row.
 
+    HTTP: `settle_timeout` is how long calls wait for the end of the handshake to arrive and for the stream that
+    questions may come on. `endpoint_timeout` is how long a server of the first HTTP transport may take to name its
+    endpoint, and `notice_timeout` how long a request may take that is due no reply. `linger` is how long the rest of a
+    response may take of which nothing more is wanted, before it is given up with its connection. `max_redirects` bounds
+    the redirects of one request, which never leave their origin, and `max_headers` the header section of a response.
+
     What a server may send: `max_message` bounds one message, `max_depth` its nesting and `max_batch` the messages of a
     batch. `max_questions` bounds the questions that are open at once, and those of one round; `max_rounds` the rounds
     of one call. `max_pages` bounds the pages of a list, `max_items` its entries, and `max_list` the bytes of all of
@@ -32,6 +38,13 @@ class ClientConfig:
     reconnect_delay: float = 1.0
     max_reconnect_delay: float = 60.0
     max_reconnects: int = 8
+
+    settle_timeout: float = 5.0
+    endpoint_timeout: float = 10.0
+    notice_timeout: float = 30.0
+    linger: float = 2.0
+    max_redirects: int = 5
+    max_headers: int = 64 * 2**10
 
     max_message: int = 16 * 2**20
     max_depth: int = 128

@@ -80,13 +80,9 @@ class Negotiated:
 
 @attrs.frozen
 class ServerFaulted:
-    """The server sent something wrong that belongs to no call, and that was passed over. For logs and counters.
-
-    `matters` says that the caller misses something by it, like a tool that cannot be used.
-    """
+    """The server sent something wrong that belongs to no call, and that was passed over. For logs and counters."""
 
     fault: str
-    matters: bool = False
 
 
 @attrs.frozen(eq=False)

@@ -24,7 +24,7 @@ from mcp_sansio.states import advance
 from mcp_sansio.types import JSON, ServerDescription
 
 from ._state import NEGOTIATION, NegotiationInput, NegotiationState
-from .calls import Answered, Failed, OutgoingCall, OutgoingRequest, Purpose
+from .calls import OutgoingCall, OutgoingRequest, Purpose
 from .events import Negotiated
 from .known import Known
 
@@ -33,9 +33,17 @@ if TYPE_CHECKING:
 
 #: The failures of which each revision without a handshake has a code of its own: they tell its server from others.
 _MODERN = frozenset({FailureKind.HEADER_MISMATCH, FailureKind.UNSUPPORTED_VERSION, FailureKind.MISSING_CAPABILITY})
-#: The HTTP statuses of refusals that say nothing of what a server speaks: who asks may not, or may not now.
-_NOT_ABOUT_REVISIONS = frozenset({401, 402, 403, 407, 408, 425, 429})
-_SERVER_AT_FAULT = 500
+#: The HTTP statuses of refusals that say nothing of what a server speaks. Every other one of 4xx does.
+_NOT_ABOUT_REVISIONS = frozenset(
+    {
+        *(401, 402, 403, 407, 451),  # who asks may not
+        *(408, 425, 429),  # not now
+        421,  # not here: the request came to somebody who does not answer for that host
+    }
+)
+#: From here on something is out of order, on the server or before it. But a server that knows no POST says so with the
+#: one status of these that means what it says.
+_SERVER_AT_FAULT, _NOT_IMPLEMENTED = 500, 501
 
 
 class _Step(Enum):
@@ -81,9 +89,8 @@ class Negotiation:
         self._begin(handshake_first=known is not None)
 
     def recheck(self) -> None:
-        """What was assumed seems to be stale: find out, unless that goes on already."""
-        if self.state is NegotiationState.READY:
-            self._begin(handshake_first=False)
+        """What was assumed seems to be stale: find out."""
+        self._begin(handshake_first=False)
 
     def handshake(self) -> None:
         """What the handshake opened is gone: open it anew, in the revision that was agreed on."""
@@ -110,6 +117,11 @@ class Negotiation:
         """The transport's other way led nowhere either."""
         if self.state is NegotiationState.HANDSHAKING:
             self._handshake_refused(error)
+
+    def lapse(self) -> None:
+        """What the handshake opened is gone, and nobody waits for it to come back: the next call opens it anew."""
+        if self.state is NegotiationState.READY:
+            self.state = advance(NEGOTIATION, self.state, NegotiationInput.FAIL)
 
     def abandon(self) -> None:
         """Nobody waits for it any more."""
@@ -160,13 +172,13 @@ class Negotiation:
     def _discover(self, adapter: Adapter) -> None:
         self.state = advance(NEGOTIATION, self.state, NegotiationInput.PROBE)
         self._tried.add(adapter.version)
-        asked = self._engine.flight.make_request(Purpose.PROBE, Operation.DESCRIBE, adapter, {})
+        asked = self._engine.make_request(Purpose.PROBE, Operation.DESCRIBE, adapter, {})
         if self._steps:
             asked.deadline = self._engine.runtime.now() + self._patience()
         self._send(asked)
 
     def _patience(self) -> float:
-        shortest = min((call.timeout for call in self._engine.flight.waiting), default=self._engine.config.timeout)
+        shortest = min((call.timeout for call in self._engine.waiting), default=self._engine.config.timeout)
         return min(self._engine.config.probe_timeout, shortest / 2)
 
     def _initialize(self, adapter: Adapter) -> None:
@@ -174,7 +186,7 @@ class Negotiation:
         self._tried.add(adapter.version)
         params = adapter.client_handshake_params(self._engine.client_info, self._engine.capabilities_for(adapter))
         assert params is not None
-        self._send(self._engine.flight.make_request(Purpose.HANDSHAKE, Operation.DESCRIBE, adapter, params))
+        self._send(self._engine.make_request(Purpose.HANDSHAKE, Operation.DESCRIBE, adapter, params))
 
     def _send(self, asked: OutgoingRequest) -> None:
         self._pending.append(asked)
@@ -183,7 +195,7 @@ class Negotiation:
     def _drop_pending(self) -> None:
         pending, self._pending = self._pending, []
         for asked in pending:
-            self._engine.flight.drop(asked)
+            self._engine.drop(asked)
 
     # Replies
 
@@ -194,7 +206,7 @@ class Negotiation:
         if asked.purpose is Purpose.HANDSHAKE:
             self._shaken(result, versions)
         elif versions is None:
-            self._not_modern(_no_description())
+            self._not_modern(UnusableReply("the server's description of itself has no list of supportedVersions"))
         else:
             self._described(result, versions)
 
@@ -277,17 +289,21 @@ class Negotiation:
 
     # Outcomes
 
-    def settle_on(self, versions: list[str], tried: Collection[str]) -> bool:
-        """The server says of a sudden that it speaks `versions`: go on in the best that was not `tried`, if any."""
+    def settle_on(self, versions: list[str], tried: Collection[str]) -> Adapter | None:
+        """The server of a revision without a handshake speaks `versions` now: the one to go on with, if any.
+
+        ``None`` also where only a handshake is left, which is begun then.
+        """
         chosen = self._common(versions, has_handshake=False, but=tried)
-        legacy = self._common(versions, has_handshake=True)
         if chosen is not None:
             self._settle(chosen, self.description)
-        elif legacy is not None:
+            return chosen
+        legacy = self._common(versions, has_handshake=True)
+        if legacy is not None:
             self._tried.clear()
             self._steps.clear()
             self._initialize(legacy)
-        return chosen is not None or legacy is not None
+        return None
 
     def _settle(self, adapter: Adapter, result: Mapping[str, JSON] | None, *, confirmed: bool = True) -> None:
         self.state = advance(NEGOTIATION, self.state, NegotiationInput.SETTLE)
@@ -295,21 +311,15 @@ class Negotiation:
         self.adapter = adapter
         self.confirmed = confirmed
         self.known = Known(adapter.version, self._engine.is_pair)
-        self._describe(adapter, result)
+        self.describe(result)
         self._engine.emit(Negotiated(self.known, self.server))
         self._engine.settled()
 
-    def described(self, call: OutgoingCall, asked: OutgoingRequest, result: Mapping[str, JSON]) -> None:
-        """A call asked the server to describe itself, or whether it is there."""
-        if asked.adapter.client_offered(result) is None:
-            self._engine.flight.end(call, Failed(_no_description()))
-            return
-        self._describe(asked.adapter, result)
-        self._engine.flight.end(call, Answered(result))
-
-    def _describe(self, adapter: Adapter, result: Mapping[str, JSON] | None) -> None:
+    def describe(self, result: Mapping[str, JSON] | None) -> None:
+        """Remember what the server says of itself."""
+        assert self.adapter is not None
         self.description = result
-        self.server = None if result is None else adapter.client_description(result)
+        self.server = None if result is None else self.adapter.client_description(result)
 
     def _nothing_in_common(self, versions: Collection[str]) -> NegotiationFailed:
         theirs = ", ".join(version[:100] for version in versions) or "none"
@@ -325,11 +335,7 @@ class Negotiation:
         error.__cause__ = cause
         self.state = advance(NEGOTIATION, self.state, NegotiationInput.FAIL)
         self._drop_pending()
-        self._engine.flight.fail_waiting(error)
-
-
-def _no_description() -> UnusableReply:
-    return UnusableReply("the server's description of itself names no revisions")
+        self._engine.not_settled(error)
 
 
 def modern_kind(adapter: Adapter, error: McpError) -> FailureKind | None:
@@ -350,7 +356,10 @@ def named_versions(error: McpError) -> list[str]:
 def says_legacy(error: McpError) -> bool:
     """Whether an error is a server's that does not know what it was asked. An outage is not."""
     if isinstance(error, ServerError):
-        return error.status is None or (error.status < _SERVER_AT_FAULT and error.status not in _NOT_ABOUT_REVISIONS)
+        status = error.status
+        if status is None or status == _NOT_IMPLEMENTED:
+            return True
+        return status < _SERVER_AT_FAULT and status not in _NOT_ABOUT_REVISIONS
     return isinstance(error, CallTimeout | UnusableReply)
 
 

@@ -1,0 +1,209 @@
+"""One HTTP exchange of a client: the request to send, and what its response says, however it is cut into pieces.
+
+A request is answered by one JSON body or by a stream of events (basic/transports, "Sending Messages to the Server").
+Everything else that an HTTP server may answer comes to one of the ends below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import Enum, auto
+
+import attrs
+
+from mcp_sansio.wire.headers import Headers, media_type
+from mcp_sansio.wire.sse import EventDecoder, Oversize
+
+JSON_TYPE, STREAM_TYPE = "application/json", "text/event-stream"
+#: What is kept of the body of an error: enough for a JSON-RPC error with its data, or for a page to recognise.
+MAX_ERROR_BODY = 64 * 2**10
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+
+
+class Due(Enum):
+    """What a request is answered by, where all is well."""
+
+    RESPONSE = auto()
+    """A JSON body or a stream of events."""
+    STREAM = auto()
+    """A stream of events."""
+    NOTHING = auto()
+    """Any status of success. What comes with it is ignored, since servers disagree on what that is."""
+
+
+@attrs.frozen
+class Message:
+    """A whole JSON-RPC message, or a batch of them: a JSON body, or the data of an event."""
+
+    data: bytes
+
+
+@attrs.frozen
+class Named:
+    """An event of a type that is no message."""
+
+    event: str
+    data: bytes
+
+
+@attrs.frozen
+class Complete:
+    """The response was read to its end, or there is nothing more in it to read."""
+
+
+@attrs.frozen
+class Refusal:
+    """A status that is no success. `body` is what the server said, up to `MAX_ERROR_BODY` bytes."""
+
+    status: int
+    headers: Headers
+    body: bytes
+
+
+@attrs.frozen
+class Redirect:
+    """The server names another URL. `location` is the reference as it came."""
+
+    status: int
+    headers: Headers
+    location: str
+
+
+@attrs.frozen
+class Unreadable:
+    """The response is not what the request is answered by. `reason` says what it is instead."""
+
+    status: int | None
+    headers: Headers
+    reason: str
+
+
+@attrs.frozen
+class Overlong:
+    """An event over the limit was skipped; `size` is about what it had."""
+
+    size: int
+
+
+Ending = Complete | Refusal | Redirect | Unreadable
+Finding = Message | Named | Overlong | Ending
+
+
+class Response:
+    """What a response says. Facts give what was found in them, in order; an `Ending` is the last.
+
+    `max_message` bounds a JSON body and the data of one event, `max_headers` the header section. Neither a stream's
+    length nor its number of events is bounded: each is handed on at once.
+    """
+
+    def __init__(self, due: Due, *, max_message: int, max_headers: int) -> None:
+        self.due = due
+        self.status: int | None = None
+        self.headers = Headers()
+        self.ending: Ending | None = None
+        self._max_message = max_message
+        self._max_headers = max_headers
+        self._body: list[bytes] = []
+        self._size = 0
+        self._events: EventDecoder | None = None
+
+    # Getters
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether the response is a stream of events."""
+        return self._events is not None
+
+    @property
+    def last_event_id(self) -> str | None:
+        """The last event id that the stream has set, if any: where to resume it."""
+        return self._events.last_event_id if self._events else None
+
+    @property
+    def retry(self) -> int | None:
+        """The delay, in milliseconds, that the stream asked for before it is reconnected to."""
+        return self._events.retry if self._events else None
+
+    # Facts in
+
+    def receive_response(self, status: int, headers: Mapping[str, str] | Iterable[tuple[str, str]]) -> list[Finding]:
+        """The status and the header section."""
+        if self.status is not None or self.ending is not None or status < 200:
+            return []
+        self.status, self.headers = status, Headers.of(headers)
+        if self.headers.size > self._max_headers:
+            return self._unreadable(f"its headers are larger than {self._max_headers} bytes")
+        location = self.headers.get("location")
+        if status in _REDIRECTS and location is not None:
+            return self._end(Redirect(status, self.headers, location))
+        if status >= 300:
+            return []
+        return self._receive_success(media_type(self.headers.get("content-type")))
+
+    def _receive_success(self, kind: str | None) -> list[Finding]:
+        if self.due is Due.NOTHING:
+            return self._end(Complete())
+        if kind == STREAM_TYPE:
+            self._events = EventDecoder(self._max_message)
+        elif kind != JSON_TYPE or self.due is Due.STREAM:
+            wanted = STREAM_TYPE if self.due is Due.STREAM else f"{JSON_TYPE} or {STREAM_TYPE}"
+            return self._unreadable(f"it is {kind or 'of no media type'} and not {wanted}")
+        return []
+
+    def receive_data(self, data: bytes) -> list[Finding]:
+        """A piece of the body."""
+        if self.ending is not None or not data:
+            return []
+        if self.status is None:
+            return self._unreadable("its body came before its status")
+        if self._events is not None:
+            self._events.receive_data(data)
+            return self._found(self._events)
+        self._size += len(data)
+        self._body.append(data)
+        if self.status >= 300:
+            return self._refused() if self._size > MAX_ERROR_BODY else []
+        if self._size > self._max_message:
+            return self._unreadable(f"it is larger than {self._max_message} bytes")
+        return []
+
+    def _found(self, decoder: EventDecoder) -> list[Finding]:
+        found: list[Finding] = []
+        for event in decoder.events():
+            if isinstance(event, Oversize):
+                found.append(Overlong(event.size))
+            elif event.event != "message":
+                found.append(Named(event.event, event.data))
+            elif event.data.strip():
+                # What has an id and no data prepares for a reconnection and says nothing ("Sending Messages", 6).
+                found.append(Message(event.data))
+        return found
+
+    def receive_end(self) -> list[Finding]:
+        """The body is complete."""
+        if self.ending is not None:
+            return []
+        if self.status is None:
+            return self._unreadable("it ended before it began")
+        if self.status >= 300:
+            return self._refused()
+        if self._events is not None:
+            return self._end(Complete())
+        body = b"".join(self._body)
+        if not body.strip():
+            return self._unreadable("its body is empty")
+        return [Message(body), *self._end(Complete())]
+
+    # Ends
+
+    def _refused(self) -> list[Finding]:
+        assert self.status is not None
+        return self._end(Refusal(self.status, self.headers, b"".join(self._body)[:MAX_ERROR_BODY]))
+
+    def _unreadable(self, reason: str) -> list[Finding]:
+        return self._end(Unreadable(self.status, self.headers, reason))
+
+    def _end(self, ending: Ending) -> list[Finding]:
+        self.ending = ending
+        self._body.clear()
+        return [ending]

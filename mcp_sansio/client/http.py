@@ -1,0 +1,225 @@
+"""The client's end of HTTP: requests out, responses in, whichever of the two HTTP transports the server has.
+
+Facts in: `receive_response`, `receive_data`, `receive_end`, `receive_failure`, `handle_timeout`. After each of them,
+and after each command, take everything: `events`, `data_to_send` and `next_deadline`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from typing import Any
+
+from mcp_sansio.adapters.base import Adapter
+from mcp_sansio.errors import McpError, ServerError
+from mcp_sansio.operation import Operation
+from mcp_sansio.types import JSON
+from mcp_sansio.wire.json import JsonError, decode
+from mcp_sansio.wire.urls import origin_of
+
+from .calls import OutgoingCall, OutgoingRequest, Purpose
+from .engine import ClientEngine
+from .exchange import JSON_TYPE
+from .http_exchanges import Exchanges
+from .http_replies import ReplyJob
+from .http_requests import ACCEPT_EITHER, HttpAbort, HttpRequest, check_headers, merged
+from .http_streamable import Streamable
+from .negotiation import says_legacy
+from .pair import Pair
+from .timers import Timers
+
+#: What is between two requests that a server asks to be made without any delay, in seconds.
+_SHORTEST_DELAY = 0.1
+_REFUSED = 400
+
+
+class HttpClientSession(ClientEngine):
+    """The client's end of HTTP, to the server at `url`. For the other options see `ClientEngine`.
+
+    `headers` go with every request, besides the protocol's own, which prevail (see `merged`). Every number in a fact
+    is that of the `HttpRequest` that it is about; facts about requests that are over, or were given up, are ignored.
+
+    Raises ``ValueError`` for what is no http or https URL, and for what cannot be a header.
+    """
+
+    has_headers = True
+
+    def __init__(self, url: str, *, headers: Mapping[str, str] = {}, **options: Any) -> None:
+        super().__init__(**options)
+        if origin_of(url) is None:
+            raise ValueError(f"not an http or https URL: {url!r}")
+        check_headers(headers)
+        config = self.config
+        self._given = dict(headers)
+        self._wants_stream = False
+        self.timers = Timers()
+        self.exchanges = Exchanges(
+            url.partition("#")[0],
+            self.runtime.now,
+            max_message=config.max_message,
+            max_headers=config.max_headers,
+            max_redirects=config.max_redirects,
+            linger=config.linger,
+        )
+        self._carrier: Streamable | Pair = Streamable(self)
+        if self.known is not None and self.known.pair:
+            self._use(Pair(self))
+
+    # Facts in
+
+    def receive_response(
+        self, exchange: Hashable, status: int, headers: Mapping[str, str] | Iterable[tuple[str, str]]
+    ) -> None:
+        """The status and the header section of a response."""
+        self.exchanges.receive_response(exchange, status, headers)
+
+    def receive_data(self, exchange: Hashable, data: bytes) -> None:
+        """A piece of a response's body, however it is cut."""
+        self.exchanges.receive_data(exchange, data)
+
+    def receive_end(self, exchange: Hashable) -> None:
+        """A response is complete."""
+        self.exchanges.receive_end(exchange)
+
+    def receive_failure(self, exchange: Hashable, reason: str) -> None:
+        """There is no response, or no more of it: no connection, or one that broke. `reason` is for people to read."""
+        self.exchanges.receive_failure(exchange, reason)
+
+    def handle_timeout(self, now: float) -> None:
+        """See `ClientEngine.handle_timeout`."""
+        super().handle_timeout(now)
+        self.timers.handle_timeout(now)
+        self.exchanges.handle_timeout(now)
+
+    # Commands
+
+    def call(self, operation: Operation, params: Mapping[str, JSON] | None = None, **options: Any) -> OutgoingCall:
+        """See `ClientEngine.call`. Raises ``ValueError`` too for what cannot be a header."""
+        check_headers(options.get("headers") or {})
+        return super().call(operation, params, **options)
+
+    def close(self) -> None:
+        """See `ClientEngine.close`. Where the server opened a session, it is told that it is over.
+
+        That request is still to be sent and its response to be waited for, as long as `is_idle` is False.
+        """
+        if self.closed:
+            return
+        super().close()
+        self.timers.clear()
+        self.exchanges.abort_all()
+        self._carrier.close()
+
+    # Things to take
+
+    def data_to_send(self) -> list[HttpRequest | HttpAbort]:
+        """What there is to do, in order."""
+        return self.exchanges.data_to_send()
+
+    def next_deadline(self) -> float | None:
+        """See `ClientEngine.next_deadline`."""
+        due = (super().next_deadline(), self.timers.next_deadline(), self.exchanges.next_deadline())
+        return min((deadline for deadline in due if deadline is not None), default=None)
+
+    # Getters
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no response is waited for."""
+        return not self.exchanges
+
+    @property
+    def wants_stream(self) -> bool:
+        """Whether anything is wanted that a server may say on a standalone stream alone."""
+        return self._wants_stream or self.wants_changes or self.can_answer or self.log_level is not None
+
+    # What a transport supplies
+
+    def transmit(self, request: OutgoingRequest) -> None:
+        """See `ClientEngine.transmit`."""
+        self._carrier.transmit(request)
+
+    def notify(self, message: bytes, adapter: Adapter) -> None:
+        """See `ClientEngine.notify`."""
+        self._carrier.post(message, adapter, None, "a notification")
+
+    def respond(self, message: bytes, adapter: Adapter, origin: OutgoingRequest | None) -> None:
+        """See `ClientEngine.respond`."""
+        self._carrier.post(message, adapter, None if origin is None else origin.call, "an answer")
+
+    def release(self, request: OutgoingRequest, *, cancelled: bool, reason: str | None = None) -> None:
+        """See `ClientEngine.release`. Where hanging up says it, nothing else does (basic/patterns/cancellation)."""
+        was_sent = self._carrier.release(request)
+        if cancelled and was_sent and request.purpose is Purpose.CALL and not request.adapter.disconnect_cancels:
+            message = request.adapter.client_cancellation(request.id, reason)
+            self._carrier.post(message, request.adapter, request.call, "a cancellation")
+
+    def want_announcements(self) -> None:
+        """See `ClientEngine.want_announcements`."""
+        self._wants_stream = True
+        self._carrier.want_stream()
+
+    def settled(self) -> None:
+        """See `ClientEngine.settled`."""
+        assert self.adapter is not None
+        self._carrier.settled(self.adapter)
+        super().settled()
+
+    def other_way(self, error: McpError) -> bool:
+        """See `ClientEngine.other_way`: from the one endpoint to the pair ("Backwards Compatibility").
+
+        The specification names three statuses, and an earlier text of it all of 4xx; servers that know no POST at that
+        path have still others.
+        """
+        carrier = self._carrier
+        if isinstance(carrier, Pair):
+            self._use(Streamable(self))
+            if carrier.refusal is None:
+                # That there is only the pair was assumed; it is found out now.
+                self.negotiation.recheck()
+                return True
+            return False
+        status = error.status if isinstance(error, ServerError) else None
+        if status is None or status < _REFUSED or not says_legacy(error):
+            return False
+        self._use(Pair(self, error))
+        self.negotiation.retry_handshake()
+        return True
+
+    def status_of(self, request: OutgoingRequest) -> int | None:
+        """See `ClientEngine.status_of`."""
+        return request.extra.status if isinstance(request.extra, ReplyJob) else None
+
+    def _use(self, carrier: Streamable | Pair) -> None:
+        self._carrier.close()
+        self._carrier = carrier
+        self.is_pair = isinstance(carrier, Pair)
+
+    # For the carriers
+
+    def deliver(self, data: bytes, origin: OutgoingRequest | None) -> str | None:
+        """A whole message has come. What is wrong with it, where it is no JSON."""
+        try:
+            message = decode(data, max_depth=self.config.max_depth)
+        except JsonError as error:
+            self.fault(f"a message that is not JSON: {error}")
+            return f"it is not JSON: {error}"
+        self.received(message, origin, len(data))
+        return None
+
+    def delay(self, retry: int | None, in_vain: int) -> float:
+        """How many seconds to wait before a stream that ended is opened again.
+
+        `retry` is what the server asked for, in milliseconds, and `in_vain` how often that was done for nothing.
+        """
+        asked = self.config.reconnect_delay if retry is None else retry / 1000
+        grown = max(asked, _SHORTEST_DELAY) * 2.0 ** min(in_vain, 32)
+        return max(asked, min(grown, self.config.max_reconnect_delay))
+
+    def given_headers(self, own: Mapping[str, str], call: OutgoingCall | None = None) -> dict[str, str]:
+        """The protocol's headers with those that the caller gave, for all requests and for this one."""
+        given = self._given if call is None or not call.headers else merged(self._given, call.headers)
+        return merged(given, own) if given else dict(own)
+
+    def post_headers(self, own: Mapping[str, str], call: OutgoingCall | None) -> dict[str, str]:
+        """The headers of a POST."""
+        return self.given_headers({"Content-Type": JSON_TYPE, "Accept": ACCEPT_EITHER, **own}, call)

@@ -1,0 +1,73 @@
+"""The HTTP requests that a client sends, and the rule by which its own headers and the caller's become one set."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Mapping
+from typing import Any
+
+import attrs
+
+from .exchange import JSON_TYPE, STREAM_TYPE
+
+#: What a POST accepts: both forms of a response ("Sending Messages to the Server", 2).
+ACCEPT_EITHER = f"{JSON_TYPE}, {STREAM_TYPE}"
+_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_UNSAFE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+
+
+@attrs.frozen
+class HttpRequest:
+    """An HTTP request to send. Redirects are not to be followed: they are facts like any other response.
+
+    `exchange` names it in the facts about its response. `headers` are all that the request needs but those of HTTP
+    itself (``Host``, ``Content-Length``, ``Accept-Encoding`` and the like).
+    """
+
+    exchange: Hashable
+    method: str
+    url: str
+    headers: Mapping[str, str]
+    body: bytes = b""
+
+    def with_headers(self, headers: Mapping[str, str]) -> HttpRequest:
+        """The request with more headers of the caller's, by the rule of `merged`. Raises as `check_headers` does."""
+        check_headers(headers)
+        return attrs.evolve(self, headers=merged(headers, self.headers))
+
+
+@attrs.frozen
+class HttpAbort:
+    """Give up the request `exchange`, or the rest of its response. No fact about it is wanted any more."""
+
+    exchange: Hashable
+
+
+def check_headers(headers: Mapping[Any, Any]) -> None:
+    """Raises ``ValueError`` for what cannot be a header, so that nobody can write a second one into its value."""
+    for name, value in headers.items():
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise ValueError(f"not the name of a header: {name!r}")
+        if not isinstance(value, str) or _UNSAFE.search(value):
+            raise ValueError(f"the header {name} must be a string without line ends and control characters")
+
+
+def merged(given: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
+    """The caller's headers and the protocol's `own`. The protocol's prevail, whatever the case of their names.
+
+    What the caller accepts is added to what the protocol accepts, so that neither gets lost.
+    """
+    lower = {name.lower(): name for name in own}
+    headers = {name: value for name, value in given.items() if name.lower() not in lower}
+    headers |= own
+    wanted = next((value for name, value in given.items() if name.lower() == "accept"), None)
+    if wanted and "accept" in lower:
+        name = lower["accept"]
+        headers[name] = _joined(headers[name], wanted)
+    return headers
+
+
+def _joined(own: str, wanted: str) -> str:
+    held = [part.strip() for part in own.split(",")]
+    more = [part.strip() for part in wanted.split(",")]
+    return ", ".join([*held, *(part for part in more if part and part not in held)])

@@ -1,0 +1,37 @@
+"""What is to happen later, each thing under a key of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+
+
+class Timers:
+    """Actions with a time, in the runtime's seconds. One that is set again replaces what was set before."""
+
+    def __init__(self) -> None:
+        self._set: dict[Hashable, tuple[float, Callable[[], None]]] = {}
+
+    def set(self, key: Hashable, at: float, action: Callable[[], None]) -> None:
+        """Do `action` at that time."""
+        self._set[key] = (at, action)
+
+    def drop(self, key: Hashable) -> None:
+        """Do nothing of the kind."""
+        self._set.pop(key, None)
+
+    def clear(self) -> None:
+        """Do nothing at all any more."""
+        self._set.clear()
+
+    def next_deadline(self) -> float | None:
+        """When to call `handle_timeout`."""
+        return min((at for at, _ in self._set.values()), default=None)
+
+    def handle_timeout(self, now: float) -> None:
+        """Do what is due, the earliest first. What that sets anew waits for the next time."""
+        due = sorted(((at, key) for key, (at, _) in self._set.items() if at <= now), key=lambda pair: pair[0])
+        for at, key in due:
+            held = self._set.get(key)
+            if held is not None and held[0] == at:
+                del self._set[key]
+                held[1]()

@@ -1,0 +1,246 @@
+"""The other end of an `HttpClientSession`: a server of the library, or what a test says by hand. No socket."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from mcp_sansio import AdapterSet
+from mcp_sansio.client.events import CallEnded, QuestionReceived, ServerFaulted
+from mcp_sansio.client.http import HttpClientSession
+from mcp_sansio.client.http_requests import HttpAbort, HttpRequest
+from mcp_sansio.operation import Operation
+from mcp_sansio.runtime import Runtime
+from mcp_sansio.testing import FakeClock, SimulatedHttp, Simulation
+from mcp_sansio.wire.headers import Headers
+from mcp_sansio.wire.json import decode, encode
+
+JSON = Any
+URL = "http://server.example/mcp"
+BY_VERSION = AdapterSet.default().by_version
+JSON_TYPE, STREAM_TYPE = {"Content-Type": "application/json"}, {"Content-Type": "text/event-stream"}
+
+
+def event(message: JSON | bytes, id: str | None = None, retry: int | None = None, name: str | None = None) -> bytes:
+    """An event of a stream, as a server of another hand would write it."""
+    data = message if isinstance(message, bytes) else encode(message)
+    lines = [] if name is None else [f"event: {name}"]
+    lines += [] if id is None else [f"id: {id}"]
+    lines += [] if retry is None else [f"retry: {retry}"]
+    return "".join(f"{line}\r\n" for line in lines).encode() + b"data: " + data + b"\r\n\r\n"
+
+
+class Client:
+    """An engine and everything that came out of it. `version` chooses a revision; without one, it is found out."""
+
+    def __init__(self, version: str | None = None, *, url: str = URL, clock: FakeClock | None = None, **options: Any):
+        self.clock = clock or FakeClock()
+        counter = itertools.count(1)
+        runtime = Runtime(now=self.clock, token_bytes=lambda size: next(counter).to_bytes(size, "big"), event=_no_event)
+        options.setdefault("adapters", None if version is None else BY_VERSION[version])
+        self.engine = HttpClientSession(url, runtime=runtime, **options)
+        self.sent: list[HttpRequest | HttpAbort] = []
+        self.happened: list[Any] = []
+
+    # What came out
+
+    def take(self) -> list[HttpRequest | HttpAbort]:
+        """Take everything; what is new to send."""
+        self.happened += self.engine.events()
+        new = self.engine.data_to_send()
+        self.sent += new
+        return new
+
+    def requests(self) -> list[HttpRequest]:
+        """The requests that are new."""
+        return [item for item in self.take() if isinstance(item, HttpRequest)]
+
+    def request(self) -> HttpRequest:
+        """The one thing that is new, which is a request."""
+        (item,) = self.take()
+        assert isinstance(item, HttpRequest), item
+        return item
+
+    @property
+    def faults(self) -> list[str]:
+        """What was passed over."""
+        self.take()
+        return [happened.fault for happened in self.happened if isinstance(happened, ServerFaulted)]
+
+    @property
+    def questions(self) -> list[Any]:
+        """What was asked."""
+        return [happened.question for happened in self.happened if isinstance(happened, QuestionReceived)]
+
+    @property
+    def ended(self) -> list[Any]:
+        """The calls that ended, in order."""
+        return [happened.call for happened in self.happened if isinstance(happened, CallEnded)]
+
+    # What goes in
+
+    def call(self, name: str = "echo", arguments: JSON = None, **options: Any) -> Any:
+        """Call a tool."""
+        params = {"name": name, "arguments": {} if arguments is None else arguments}
+        return self.engine.call(Operation.CALL_TOOL, params, **options)
+
+    def respond(
+        self,
+        request: HttpRequest,
+        body: JSON | bytes = b"",
+        *,
+        status: int = 200,
+        headers: Mapping[str, str] | None = None,
+        end: bool = True,
+    ) -> None:
+        """The response to a request: bytes, or a JSON value."""
+        is_json = not isinstance(body, bytes)
+        given = (JSON_TYPE if is_json else {}) if headers is None else headers
+        self.engine.receive_response(request.exchange, status, given)
+        data = encode(body) if is_json else body
+        if data:
+            self.engine.receive_data(request.exchange, data)
+        if end:
+            self.engine.receive_end(request.exchange)
+
+    def stream(self, request: HttpRequest, *events: bytes, end: bool = True, headers: Mapping[str, str] = {}) -> None:
+        """A response that is a stream."""
+        self.respond(request, b"".join(events), headers={**STREAM_TYPE, **headers}, end=end)
+
+    def result(self, request: HttpRequest, result: JSON, **options: Any) -> None:
+        """The response with a result."""
+        self.respond(request, {"jsonrpc": "2.0", "id": id_of(request), "result": result}, **options)
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass, with a stop at every deadline."""
+        end = self.clock() + seconds
+        while (at := self.engine.next_deadline()) is not None and at <= end:
+            self.clock.advance(max(0.0, at - self.clock()))
+            self.engine.handle_timeout(self.clock())
+            self.take()
+        self.clock.advance(end - self.clock())
+
+    # Beginnings
+
+    def shake(self, version: str, *, session: str | None = None, capabilities: JSON = None) -> list[HttpRequest]:
+        """Answer the handshake that is out; its two requests."""
+        opening = self.request()
+        assert message_of(opening)["method"] == "initialize"
+        info = {"name": "server", "version": "1"}
+        result = {"protocolVersion": version, "capabilities": capabilities or {"tools": {}}, "serverInfo": info}
+        self.result(opening, result, headers=JSON_TYPE | ({"mcp-session-id": session} if session else {}))
+        notice = self.request()
+        assert message_of(notice) == {"jsonrpc": "2.0", "method": "notifications/initialized"}
+        self.respond(notice, status=202)
+        return [opening, notice]
+
+
+def message_of(request: HttpRequest) -> JSON:
+    """The message that a request carries."""
+    return decode(request.body)
+
+
+def id_of(request: HttpRequest) -> JSON:
+    """The id of the message that a request carries."""
+    return message_of(request)["id"]
+
+
+def _no_event() -> Any:
+    raise AssertionError("a client's engine waits for nothing")
+
+
+class Joined(Client):
+    """A client joined to a server of the library, over either transport. Every request is logged in `log`."""
+
+    def __init__(
+        self,
+        simulation: Simulation,
+        version: str | None = None,
+        *,
+        pair_only: bool = False,
+        on_ask: Callable[[JSON], JSON] | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(version, clock=simulation.clock, can_answer=on_ask is not None, **options)
+        self.simulation = simulation
+        self.log: list[tuple[str, str, JSON, int | None]] = []
+        self._pair_only = pair_only
+        self._on_ask = on_ask
+        self._open: dict[Any, tuple[HttpRequest, SimulatedHttp, list[int]]] = {}
+        self._answered = 0
+
+    def pump(self) -> None:
+        """Carry everything to and fro until nothing moves."""
+        while True:
+            self.simulation.settle()
+            moved = [self._carry(item) for item in self.take()]
+            moved += [self._deliver(exchange) for exchange in tuple(self._open)]
+            moved += [self._answer()]
+            if not any(moved):
+                return
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass for both sides."""
+        end = self.clock() + seconds
+        self.pump()
+        while True:
+            at = self.engine.next_deadline()
+            step = end if at is None else min(end, max(at, self.clock()))
+            self.simulation.advance(step - self.clock())
+            self.pump()
+            at = self.engine.next_deadline()
+            if at is not None and at <= self.clock():
+                self.engine.handle_timeout(self.clock())
+                self.pump()
+            elif self.clock() >= end:
+                return
+
+    def run(self, call: Any) -> Any:
+        """The result of a call."""
+        self.pump()
+        return call.result()
+
+    def _carry(self, item: HttpRequest | HttpAbort) -> bool:
+        if isinstance(item, HttpAbort):
+            held = self._open.pop(item.exchange, None)
+            if held is not None:
+                held[1].disconnect()
+            return True
+        target = item.url.removeprefix("http://server.example")
+        headers = dict(Headers(item.headers))
+        if not self._pair_only:
+            exchange = self.simulation.http(item.body, method=item.method, target=target, headers=headers)
+        else:
+            # The two endpoints know one method each, as those of a server without the newer transport do.
+            known = item.method == ("GET" if target == "/mcp" else "POST")
+            method = item.method if known else "PUT"
+            exchange = self.simulation.pair(item.body, method=method, target=target, headers=headers)
+        self._open[item.exchange] = (item, exchange, [0, 0])
+        return True
+
+    def _deliver(self, number: Any) -> bool:
+        request, exchange, reached = self._open[number]
+        before = (self.engine.next_deadline(), *reached)
+        if exchange.head is not None and not reached[0]:
+            reached[0] = 1
+            self.log.append(
+                (request.method, request.url, decode(request.body) if request.body else None, exchange.status)
+            )
+            self.engine.receive_response(number, exchange.head.status, exchange.head.headers)
+        if len(exchange.body) > reached[1]:
+            data, reached[1] = exchange.body[reached[1] :], len(exchange.body)
+            self.engine.receive_data(number, data)
+        if exchange.ended:
+            self._open.pop(number, None)
+            self.engine.receive_end(number)
+            return True
+        return before[1:] != tuple(reached)
+
+    def _answer(self) -> bool:
+        new = self.questions[self._answered :]
+        self._answered += len(new)
+        for question in new:
+            assert self._on_ask is not None
+            self.engine.answer(question, self._on_ask(question.request))
+        return bool(new)
