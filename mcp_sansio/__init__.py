@@ -15,6 +15,7 @@ from .asking import (
     AnswerAction,
     elicit,
     elicit_accept,
+    elicit_accept_defaults,
     elicit_cancel,
     elicit_decline,
     list_roots,
@@ -26,7 +27,7 @@ from .client.api import ClientApi, Listening
 from .client.calls import Answered, Failed, OutgoingCall, OutgoingRequest, Question
 from .client.config import ClientConfig
 from .client.connection import ClientConnection
-from .client.driver import ClientDriver
+from .client.driver import ClientDriver, OnAsk, OnChange, OnLog, OnProgress
 from .client.engine import ClientEngine
 from .client.events import (
     CallEnded,
@@ -93,6 +94,7 @@ from .types import (
     Icon,
     ImageContent,
     Implementation,
+    LogLevel,
     Prompt,
     PromptArgument,
     PromptMessage,
@@ -164,6 +166,7 @@ __all__ = [
     "ListenStarted",
     "Listening",
     "LocalProtocolError",
+    "LogLevel",
     "LogReceived",
     "McpError",
     "MemoryHub",
@@ -172,6 +175,10 @@ __all__ = [
     "NeedsInput",
     "Negotiated",
     "NegotiationFailed",
+    "OnAsk",
+    "OnChange",
+    "OnLog",
+    "OnProgress",
     "Operation",
     "Outcome",
     "OutgoingCall",
@@ -217,6 +224,7 @@ __all__ = [
     "Value",
     "elicit",
     "elicit_accept",
+    "elicit_accept_defaults",
     "elicit_cancel",
     "elicit_decline",
     "list_roots",

@@ -93,6 +93,22 @@ def elicit_accept(content: Mapping[str, JSON] | None = None) -> dict[str, JSON]:
     return {"action": "accept", "content": dict(content or {})}
 
 
+def elicit_accept_defaults(request: InputRequest, content: Mapping[str, JSON] | None = None) -> dict[str, JSON]:
+    """The client's "yes" to the elicitation `request`, with the form's own defaults where `content` says nothing.
+
+    A server may put defaults into its form, and it is for the client to fill them in (client/elicitation, "Requested
+    Schema"): a user is shown them, and a program that answers by itself sends them.
+    """
+    schema = request.get("params", {}).get("requestedSchema")
+    fields = schema.get("properties") if isinstance(schema, Mapping) else None
+    defaults = {
+        name: field["default"]
+        for name, field in (fields.items() if isinstance(fields, Mapping) else ())
+        if isinstance(field, Mapping) and "default" in field
+    }
+    return elicit_accept({**defaults, **(content or {})})
+
+
 def elicit_decline() -> dict[str, JSON]:
     """The client's "no": somebody said so."""
     return {"action": "decline"}

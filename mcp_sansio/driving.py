@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from math import inf
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 from .call import Call
 from .events import CallCancelled, CallReceived
@@ -30,6 +30,9 @@ class Task(Protocol):
 
     def add_done_callback(self, callback: Callable[[Any], object], /) -> Any:
         """Have `callback` called with the task, once it has ended."""
+
+
+T = TypeVar("T", bound=Task)
 
 
 class Alarm:
@@ -68,11 +71,11 @@ class Alarm:
         self._ring()
 
 
-class CallTasks:
+class CallTasks(Generic[T]):
     """The tasks of a server's calls. `start` makes a task of a coroutine."""
 
-    def __init__(self, start: Callable[[Awaitable[None]], Task]) -> None:
-        self.running: dict[Call, Task] = {}
+    def __init__(self, start: Callable[[Awaitable[None]], T]) -> None:
+        self.running: dict[Call, T] = {}
         self._start = start
 
     def start(self, event: CallReceived) -> None:

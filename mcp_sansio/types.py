@@ -24,6 +24,7 @@ ProgressToken = str | int
 #: The severities of log messages, least severe first (RFC 5424, server/utilities/logging).
 LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 LogLevel = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
+"""How severe a log message is."""
 
 
 class _Unset:

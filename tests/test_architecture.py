@@ -61,6 +61,8 @@ RINGS = {
     "exchange": 2,
     "dispatcher": 2,
     "driving": 2,
+    "stream_driver": 2,
+    "child_process": 2,
     "storage": 2,
     "uri_template": 2,
     "dependencies": 2,

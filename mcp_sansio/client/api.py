@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from mcp_sansio.adapters.base import Adapter
 from mcp_sansio.changes import Change
-from mcp_sansio.errors import UnusableReply
+from mcp_sansio.errors import LocalProtocolError, UnusableReply
 from mcp_sansio.operation import Operation
 from mcp_sansio.reading import WireFault, from_wire
 from mcp_sansio.types import (
@@ -40,7 +39,18 @@ class ClientApi(ClientDriver):
     `ServerError` for the server's own refusals, `CallTimeout`, `ConnectionLost`, `NegotiationFailed`, `UnusableReply`
     for a reply that cannot be read, and `AnswerFailed` where a question had no answer. One call's error touches no
     other call. A task that is cancelled gives its call up.
+
+    Use it as an asynchronous context manager, or `close` it. Any task may do either: none of it is bound to the task
+    that began it.
     """
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
 
     @property
     def adapter(self) -> Adapter | None:
@@ -57,15 +67,17 @@ class ClientApi(ClientDriver):
         """What was found out about the server, to be kept for the next client (``Known.to_json``)."""
         return self._engine.known
 
-    async def _perform(
+    async def _end_of(
         self, operation: Operation, params: Mapping[str, JSON], *, on_progress: OnProgress | None = None, **options: Any
-    ) -> Mapping[str, JSON]:
-        """The raw result of a call. `options` are those of `ClientEngine.call`."""
+    ) -> OutgoingCall:
+        """A call that has ended. `options` are those of `ClientEngine.call`."""
         wanted = on_progress or self._on_progress
         call = self._engine.call(operation, params, wants_progress=wanted is not None, **options)
-        if wanted is not None:
-            self._progress[call] = wanted
-        return await self._wait(call)
+        return await self._wait(call, wanted)
+
+    async def _perform(self, operation: Operation, params: Mapping[str, JSON], **options: Any) -> Mapping[str, JSON]:
+        """The raw result of a call."""
+        return (await self._end_of(operation, params, **options)).result()
 
     # The server
 
@@ -153,9 +165,9 @@ class ClientApi(ClientDriver):
     async def _run(
         self, operation: Operation, params: Mapping[str, JSON], cls: type[T], options: Mapping[str, Any]
     ) -> T | dict[str, JSON]:
-        result = await self._perform(operation, params, **options)
-        adapter = self._engine.adapter
-        if adapter is not None and adapter.client_asked(operation, result) is not None:
+        call = await self._end_of(operation, params, **options)
+        result = call.result()
+        if call.asks:
             return dict(result)
         if cls is CallToolResult and "content" not in result and "structuredContent" not in result:
             raise UnusableReply("result.content is missing")
@@ -202,10 +214,9 @@ class Listening:
         self._client = client
         self._wanted = wanted
         self._call: OutgoingCall | None = None
-        self._changes: deque[Change] = deque()
 
     async def __aenter__(self) -> Self:
-        self._call = await self._client._begin_listening(self._wanted, self._changes)
+        self._call = await self._client._begin_listening(self._wanted)
         return self
 
     async def __aexit__(
@@ -218,12 +229,12 @@ class Listening:
         return self
 
     async def __anext__(self) -> Change:
-        assert self._call is not None
-        await self._client._wait_for_change(self._call, self._changes)
-        if self._changes:
-            return self._changes.popleft()
-        self._call.result()
-        raise StopAsyncIteration
+        if self._call is None:
+            raise LocalProtocolError("listening begins with `async with`")
+        change = await self._client._next_change(self._call)
+        if change is None:
+            raise StopAsyncIteration
+        return change
 
 
 def _read(cls: type[T], wire: JSON, where: str = "result") -> T:

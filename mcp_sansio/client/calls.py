@@ -20,9 +20,10 @@ from ._state import CALL, QUESTION, CallInput, CallState, QuestionInput, Questio
 
 @attrs.frozen
 class Answered:
-    """The server gave a result: the raw JSON object."""
+    """The server gave a result: the raw JSON object. `asks` says that it is a question, which nobody answers here."""
 
     result: Mapping[str, JSON]
+    asks: bool = False
 
 
 @attrs.frozen
@@ -73,6 +74,11 @@ class OutgoingCall:
     def ended(self) -> bool:
         """Whether there is an outcome."""
         return self.outcome is not None
+
+    @property
+    def asks(self) -> bool:
+        """Whether the outcome is a question that nobody answers here: the result says what to call again with."""
+        return isinstance(self.outcome, Answered) and self.outcome.asks
 
     def result(self) -> Mapping[str, JSON]:
         """The raw result. Raises the call's error, and `LocalProtocolError` before its end."""

@@ -21,6 +21,8 @@ from .engine import ClientEngine
 class ClientConnection(ClientEngine):
     """The client's end of a channel. For its options see `ClientEngine`."""
 
+    drops_negotiation = False
+
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self._messages: deque[bytes] = deque()

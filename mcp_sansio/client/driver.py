@@ -1,4 +1,4 @@
-"""What every asynchronous client does alike, whatever loop it runs on: waiting for calls, running callbacks.
+"""What every asynchronous client does alike, whatever loop it runs on: waiting for calls, answering, running callbacks.
 
 A binding is left with its I/O: it reads bytes into the engine, writes what the engine has to send, and keeps one timer.
 """
@@ -6,16 +6,16 @@ A binding is left with its I/O: it reads bytes into the engine, writes what the 
 from __future__ import annotations
 
 import inspect
-import logging
-from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from mcp_sansio.changes import Change
-from mcp_sansio.errors import McpError
+from mcp_sansio.errors import ToolError
 from mcp_sansio.outcome import InputRequest
 from mcp_sansio.types import JSON
 
+from ._state import QuestionState
+from .callbacks import Callbacks, Work, logger
 from .calls import OutgoingCall, Question
 from .engine import ClientEngine
 from .events import (
@@ -31,69 +31,22 @@ from .events import (
     ServerFaulted,
 )
 
-logger = logging.getLogger("mcp_sansio.client")
-
 OnAsk = Callable[[InputRequest], "Mapping[str, JSON] | Awaitable[Mapping[str, JSON]]"]
 """Answers a question of the server, ``{"method": …, "params": {…}}``, with a raw reply (see `elicit_accept`)."""
 OnProgress = Callable[[float, "float | None", "str | None"], Any]
-"""Takes progress, the total and a message."""
+"""Takes the progress, the total and a message."""
 OnLog = Callable[[str, JSON, "str | None"], Any]
 """Takes the level, the data and the name of the logger."""
 OnChange = Callable[[Change], Any]
 """Takes a change of a list."""
 
-Work = Callable[[], Awaitable[None]]
-
-
-class Callbacks:
-    """Callbacks of the caller's, run in order and one at a time. What waits for them is bounded: the oldest goes."""
-
-    def __init__(self, spawn: Callable[[Work], Callable[[], None]], limit: int) -> None:
-        self._spawn = spawn
-        self._waiting: deque[tuple[Callable[..., Any], tuple[Any, ...]]] = deque(maxlen=limit)
-        self._running = False
-
-    def run(self, callback: Callable[..., Any], *given: Any) -> None:
-        """Call `callback`, at once unless an earlier one is still at work."""
-        if self._running:
-            self._waiting.append((callback, given))
-            return
-        made = _called(callback, given)
-        if inspect.isawaitable(made):
-            self._running = True
-            self._spawn(lambda: self._work(made))
-
-    async def _work(self, made: Awaitable[Any]) -> None:
-        try:
-            await _awaited(made)
-            while self._waiting:
-                callback, given = self._waiting.popleft()
-                following = _called(callback, given)
-                if inspect.isawaitable(following):
-                    await _awaited(following)
-        finally:
-            self._running = False
-
-
-def _called(callback: Callable[..., Any], given: tuple[Any, ...]) -> Any:
-    try:
-        return callback(*given)
-    except Exception:
-        logger.exception("a callback failed")
-        return None
-
-
-async def _awaited(made: Awaitable[Any]) -> None:
-    try:
-        await made
-    except Exception:
-        logger.exception("a callback failed")
-
 
 class ClientDriver:
-    """Drives an engine for those who wait for it. A binding subclasses it and supplies `_flush` and `_spawn`.
+    """Drives an engine for those who wait for it. A binding subclasses it and supplies `_flush`, `_spawn` and `close`.
 
-    After each fact that it hands to the engine, the binding calls `_pump`.
+    After each fact that it hands to the engine, the binding calls `_pump`. Callbacks may be plain or asynchronous.
+    `on_ask` answers questions: a `ToolError` that it raises is told to the server, any other exception is logged. The
+    engine must have been made with ``can_answer`` and ``wants_changes`` where `on_ask` and `on_change` are given.
     """
 
     def __init__(
@@ -111,9 +64,9 @@ class ClientDriver:
         self._on_log = on_log
         self._on_change = on_change
         self._callbacks = Callbacks(self._spawn, engine.config.max_callbacks)
-        self._waiting: dict[OutgoingCall, Any] = {}
-        self._progress: dict[OutgoingCall, OnProgress] = {}
-        self._changes: dict[OutgoingCall, deque[Change]] = {}
+        self._woken_by: dict[OutgoingCall, Any] = {}
+        self._progress: dict[OutgoingCall, tuple[OnProgress, Callbacks]] = {}
+        self._changes: dict[OutgoingCall, dict[Change, None]] = {}
         self._asking: dict[Question, Callable[[], None]] = {}
 
     # What a binding supplies
@@ -126,6 +79,10 @@ class ClientDriver:
         """Run ``work()`` in a task of its own; what is returned cancels that task."""
         raise NotImplementedError
 
+    async def close(self) -> None:
+        """End everything in flight, with `ConnectionLost`, and let go of what the transport holds."""
+        raise NotImplementedError
+
     # What drives
 
     def _pump(self) -> None:
@@ -136,69 +93,80 @@ class ClientDriver:
                 handle(self, event)
         self._flush()
 
-    async def _wait(self, call: OutgoingCall) -> Mapping[str, JSON]:
-        """The raw result of `call`. Raises its error. A task that is cancelled here gives the call up."""
+    async def _wait(self, call: OutgoingCall, on_progress: OnProgress | None = None) -> OutgoingCall:
+        """`call`, once it has ended and all of its progress is told. A task that is cancelled here gives it up."""
+        callbacks = Callbacks(self._spawn, self._engine.config.max_callbacks)
+        if on_progress is not None:
+            self._progress[call] = on_progress, callbacks
         self._pump()
         try:
             while not call.ended:
                 await self._woken(call)
+            await callbacks.idle(self._engine.runtime.event)
         finally:
             self._progress.pop(call, None)
             if not call.ended:
                 self._engine.cancel(call)
                 self._pump()
-        return call.result()
-
-    async def _begin_listening(self, wanted: Mapping[str, Any], changes: deque[Change]) -> OutgoingCall:
-        """Listen, and return once the server does. Changes are put into `changes`. Raises what goes wrong."""
-        call = self._engine.listen(**wanted)
-        self._changes[call] = changes
-        started = False
-        self._pump()
-        try:
-            while not (started := self._engine.listens(call)) and not call.ended:
-                await self._woken(call)
-            if call.ended:
-                call.result()
-        finally:
-            if not started:
-                self._end_listening(call)
         return call
 
-    async def _wait_for_change(self, call: OutgoingCall, changes: deque[Change]) -> None:
-        """Return once there is a change in `changes`, or the listening has ended."""
+    async def _woken(self, call: OutgoingCall) -> None:
+        self._woken_by[call] = event = self._engine.runtime.event()
+        try:
+            await event.wait()
+        finally:
+            self._woken_by.pop(call, None)
+
+    def _wake(self, call: OutgoingCall) -> None:
+        event = self._woken_by.pop(call, None)
+        if event is not None:
+            event.set()
+
+    # Listening
+
+    async def _begin_listening(self, wanted: Mapping[str, Any]) -> OutgoingCall:
+        """Listen, and return once the server knows. Raises what goes wrong."""
+        call = self._engine.listen(**wanted)
+        self._changes[call] = {}
+        self._pump()
+        try:
+            while not self._engine.listens(call):
+                if call.ended:
+                    call.result()
+                    break  # it ended as soon as it had begun
+                await self._woken(call)
+        except BaseException:
+            self._end_listening(call)
+            raise
+        return call
+
+    async def _next_change(self, call: OutgoingCall) -> Change | None:
+        """The next change, or ``None`` where the server ended the listening. Raises what ended it otherwise."""
+        changes = self._changes.get(call, {})
         while not changes and not call.ended:
             await self._woken(call)
+        if not changes:
+            call.result()
+            return None
+        change = next(iter(changes))
+        del changes[change]
+        return change
 
     def _end_listening(self, call: OutgoingCall) -> None:
         self._changes.pop(call, None)
         self._engine.cancel(call)
         self._pump()
 
-    async def _woken(self, call: OutgoingCall) -> None:
-        self._waiting[call] = event = self._engine.runtime.event()
-        try:
-            await event.wait()
-        finally:
-            self._waiting.pop(call, None)
-
-    def _wake(self, call: OutgoingCall) -> None:
-        waiting = self._waiting.pop(call, None)
-        if waiting is not None:
-            waiting.set()
-
     # Events
 
-    def _call_ended(self, event: CallEnded) -> None:
-        self._wake(event.call)
-
-    def _listen_started(self, event: ListenStarted) -> None:
+    def _call_ended(self, event: CallEnded | ListenStarted) -> None:
         self._wake(event.call)
 
     def _progressed(self, event: ProgressReceived) -> None:
-        callback = self._progress.get(event.call, self._on_progress)
-        if callback is not None:
-            self._callbacks.run(callback, event.progress, event.total, event.message)
+        held = self._progress.get(event.call)
+        if held is not None:
+            on_progress, callbacks = held
+            callbacks.run(on_progress, event.progress, event.total, event.message)
 
     def _logged(self, event: LogReceived) -> None:
         if self._on_log is not None:
@@ -210,13 +178,16 @@ class ClientDriver:
                 self._callbacks.run(self._on_change, event.change)
             return
         changes = self._changes.get(event.call)
+        if changes is None:
+            return
         # A change that is still to be read says what this one would: a slow reader costs no more than that.
-        if changes is not None and event.change not in changes:
-            changes.append(event.change)
-            self._wake(event.call)
+        changes[event.change] = None
+        if len(changes) > self._engine.config.max_callbacks:
+            del changes[next(iter(changes))]
+        self._wake(event.call)
 
     def _faulted(self, event: ServerFaulted) -> None:
-        logger.debug("the server sent something wrong: %s", event.fault)
+        (logger.warning if event.matters else logger.debug)("the server sent something wrong: %s", event.fault)
 
     def _ended(self, event: ConnectionEnded) -> None:
         logger.debug("the connection has ended: %s", event.error)
@@ -225,16 +196,16 @@ class ClientDriver:
 
     def _asked(self, event: QuestionReceived) -> None:
         question = event.question
-        self._asking[question] = self._spawn(lambda: self._ask(question))
+        cancel = self._spawn(lambda: self._ask(question))
+        if question.state is QuestionState.OPEN:
+            self._asking[question] = cancel
 
     async def _ask(self, question: Question) -> None:
+        assert self._on_ask is not None
         try:
-            assert self._on_ask is not None
             reply = self._on_ask(question.request)
-            if inspect.isawaitable(reply):
-                reply = await reply
-            self._engine.answer(question, reply)
-        except McpError as error:
+            self._engine.answer(question, await reply if inspect.isawaitable(reply) else reply)
+        except ToolError as error:
             self._engine.fail(question, str(error), error)
         except Exception as error:
             logger.exception("on_ask failed")
@@ -251,7 +222,7 @@ class ClientDriver:
 
 _HANDLERS: Mapping[type[ClientEvent], Callable[[ClientDriver, Any], None]] = {
     CallEnded: ClientDriver._call_ended,
-    ListenStarted: ClientDriver._listen_started,
+    ListenStarted: ClientDriver._call_ended,
     ProgressReceived: ClientDriver._progressed,
     LogReceived: ClientDriver._logged,
     ChangeReceived: ClientDriver._changed,

@@ -6,39 +6,30 @@ under "What a transport reports".
 
 from __future__ import annotations
 
-import itertools
 from collections import deque
 from collections.abc import Mapping
-from typing import Any
 
 from mcp_sansio.adapters.base import Adapter
 from mcp_sansio.adapters.params import fault_of_params
 from mcp_sansio.adapters.selection import AdapterSet
-from mcp_sansio.errors import (
-    CallAbandoned,
-    CallTimeout,
-    ConnectionLost,
-    McpError,
-    ServerError,
-    UnusableReply,
-)
+from mcp_sansio.errors import CallAbandoned, ConnectionLost, McpError
 from mcp_sansio.operation import Operation
-from mcp_sansio.outcome import FailureKind, Rejected
 from mcp_sansio.runtime import Runtime
-from mcp_sansio.types import JSON, Implementation, LogLevel, RequestId, ServerDescription
+from mcp_sansio.types import JSON, Implementation, LogLevel, ServerDescription
 from mcp_sansio.wire.json import fault_of
-from mcp_sansio.wire.jsonrpc import Envelope, Shape, classify, encode_notification, encode_request
+from mcp_sansio.wire.jsonrpc import encode_notification
 
-from ._state import CallInput, CallState, NegotiationState
-from .calls import Answered, Failed, OutgoingCall, OutgoingRequest, Purpose, Question
+from ._state import NegotiationState
+from .calls import Failed, OutgoingCall, OutgoingRequest, Purpose, Question
 from .config import ClientConfig
-from .events import CallEnded, ClientEvent, ConnectionEnded, ServerFaulted
-from .hearing import noticed
+from .events import ClientEvent, ConnectionEnded, ServerFaulted
+from .in_flight import InFlight
 from .known import Known
 from .listening import Listeners
-from .lists import LISTS, Lists
-from .negotiation import Negotiation, assumed_in_vain, modern_kind, named_versions
+from .lists import Lists
+from .negotiation import Negotiation
 from .questions import Questions
+from .receiving import receive
 
 UNKNOWN_CLIENT = Implementation(name="mcp-sansio", version="0")
 
@@ -57,6 +48,9 @@ class ClientEngine:
     is_pair = False
     #: Whether arguments are mirrored into headers, where the revision has that.
     has_headers = False
+    #: Whether a negotiation that nobody waits for is dropped. Where it costs nothing to wait it is not: a server that
+    #: takes long to start answers in the end what it was asked first.
+    drops_negotiation = True
 
     def __init__(
         self,
@@ -78,15 +72,11 @@ class ClientEngine:
         self.log_level = log_level
         self.config = config or ClientConfig()
         self.wants_changes = wants_changes
-        #: The calls that wait for the negotiation.
-        self.waiting: dict[OutgoingCall, None] = {}
         self._capabilities = capabilities
-        self._calls: dict[OutgoingCall, None] = {}
-        self._requests: dict[RequestId, OutgoingRequest] = {}
-        self._ids = itertools.count(1)
-        self._last_id = 0
         self._events: deque[ClientEvent] = deque()
-        self._over: ConnectionLost | None = None
+        #: Why the connection is over.
+        self.over: ConnectionLost | None = None
+        self.flight = InFlight(self)
         self.negotiation = Negotiation(self, known)
         self.questions = Questions(self)
         self.lists = Lists(self)
@@ -99,10 +89,7 @@ class ClientEngine:
         self.negotiation.handle_timeout(now)
         self.questions.handle_timeout(now)
         self.listeners.handle_timeout(now)
-        for call in tuple(self._calls):
-            due = call.due()
-            if due is not None and due <= now:
-                self._time_out(call, now)
+        self.flight.handle_timeout(now)
 
     # Commands
 
@@ -129,13 +116,13 @@ class ClientEngine:
         Raises ``ValueError`` for params that cannot be sent.
         """
         params = {} if params is None else params
-        fault = fault_of_params(operation, params) or fault_of(params) or fault_of(input_responses)
+        fault = _fault_of_call(operation, params, input_responses, (timeout, max_timeout))
         if fault is not None:
             raise ValueError(f"{operation}: {fault}")
-        call = self._new_call(operation, params, timeout, max_timeout)
+        call = self.flight.new_call(operation, params, timeout, max_timeout)
         call.wants_progress, call.headers = wants_progress, headers
         call.answers, call.request_state = dict(input_responses or {}), request_state
-        self.start(call)
+        self.flight.start(call)
         return call
 
     def listen(
@@ -147,12 +134,12 @@ class ClientEngine:
         with `cancel`. Where the revision has no such request, its own means are used.
         """
         call = self.listeners.new_call(tools=tools, prompts=prompts, resources=resources, uris=uris)
-        self.start(call)
+        self.flight.start(call)
         return call
 
     def cancel(self, call: OutgoingCall, reason: str | None = None) -> None:
         """Give `call` up. Its late answer will be dropped. Nothing happens where it has ended."""
-        self._give_up(call, CallAbandoned(reason or "the call was given up"), reason)
+        self.flight.give_up(call, CallAbandoned(reason or "the call was given up"), reason)
 
     def answer(self, question: Question, reply: Mapping[str, JSON]) -> None:
         """Answer `question` with the raw `reply`, made by `elicit_accept` and its siblings, say.
@@ -184,9 +171,8 @@ class ClientEngine:
 
     def next_deadline(self) -> float | None:
         """When to call `handle_timeout`, in the runtime's seconds, or ``None``."""
-        parts = (self.negotiation, self.questions, self.listeners)
-        deadlines = [part.next_deadline() for part in parts]
-        deadlines += [call.due() for call in self._calls]
+        parts = (self.negotiation, self.questions, self.listeners, self.flight)
+        deadlines = (part.next_deadline() for part in parts)
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
     # Getters
@@ -213,7 +199,7 @@ class ClientEngine:
     @property
     def closed(self) -> bool:
         """Whether the connection is over."""
-        return self._over is not None
+        return self.over is not None
 
     # What a transport supplies
 
@@ -243,10 +229,14 @@ class ClientEngine:
         """
         return False
 
+    def status_of(self, request: OutgoingRequest) -> int | None:
+        """The HTTP status that the reply to `request` has."""
+        return None
+
     def disagreed(self, error: McpError) -> None:
         """The handshake settled on a revision that this client does not speak: the connection is of no use."""
         self.negotiation.abandon()
-        self.not_settled(error)
+        self.flight.fail_waiting(error)
 
     # What a transport reports
 
@@ -255,184 +245,64 @@ class ClientEngine:
 
         It never raises for what a server sent.
         """
-        if not isinstance(message, list):
-            self._accept(message, origin, size)
+        if self.over is not None:
             return
-        adapter = self._reading(origin)
+        if not isinstance(message, list):
+            receive(self, message, origin, size)
+            return
+        adapter = self.reading(origin)
         if adapter is None or not adapter.allows_batch or not 0 < len(message) <= self.config.max_batch:
             self.fault(f"a batch of {len(message)} messages, where none may be")
             return
         for one in message:
-            self._accept(one, origin, size)
+            receive(self, one, origin, size)
 
     def failed(self, request: OutgoingRequest, error: McpError) -> None:
         """`request` has no reply, and will have none. Nothing happens where it was answered or given up."""
-        if self._requests.pop(request.id, None) is None:
+        if not self.flight.take(request):
             return
-        if request.purpose is not Purpose.CALL:
+        if request.purpose is Purpose.CALL:
+            self.flight.failed(request, error)
+        else:
             self.negotiation.failed(request, error)
-            return
-        assert request.call is not None
-        self._call_failed(request.call, request, error)
 
     def park(self, call: OutgoingCall) -> None:
         """Have `call` wait for the negotiation, to be sent anew once that is done."""
-        request, call.request = call.request, None
-        if request is not None:
-            self._requests.pop(request.id, None)
-        call.advance(CallInput.PARK)
-        self.waiting[call] = None
+        self.flight.park(call)
 
     def lost(self, reason: str) -> None:
         """The connection is over."""
-        if self._over is not None:
+        if self.over is not None:
             return
-        self._over = ConnectionLost(reason)
+        self.over = ConnectionLost(reason)
         self.negotiation.close()
         self.questions.close()
         self.listeners.close()
-        self._requests.clear()
-        self.waiting.clear()
-        for call in tuple(self._calls):
-            self.end(call, Failed(ConnectionLost(reason)))
-        self.emit(ConnectionEnded(self._over))
+        self.flight.close(reason)
+        self.emit(ConnectionEnded(self.over))
 
-    # For the parts of the engine: what happens
+    # For the parts of the engine
 
     def emit(self, event: ClientEvent) -> None:
         """Tell the driver of `event`."""
         self._events.append(event)
 
-    def fault(self, text: str) -> None:
-        """The server sent something wrong that is passed over."""
-        self._events.append(ServerFaulted(text))
+    def fault(self, text: str, *, matters: bool = False) -> None:
+        """The server sent something wrong that is passed over. See `ServerFaulted`."""
+        self._events.append(ServerFaulted(text, matters))
 
     def settled(self) -> None:
         """It is known what is spoken."""
-        self._apply_log_level()
-        self.listeners.settled()
-        waiting, self.waiting = self.waiting, {}
-        for call in waiting:
-            held, call.held = call.held, None
-            adapter = self.negotiation.adapter
-            if held is not None and adapter is not None and not adapter.has_handshake:
-                self.end(call, Failed(held))
-            elif not call.ended:
-                self.send(call)
-
-    def not_settled(self, error: McpError) -> None:
-        """It cannot be found out what is spoken."""
-        waiting, self.waiting = self.waiting, {}
-        for call in waiting:
-            self.end(call, Failed(call.held or error))
-
-    # For the parts of the engine: calls
-
-    def internal_call(self, operation: Operation, params: Mapping[str, JSON], then: Any) -> OutgoingCall:
-        """A call of the engine's own. `then` takes it once it has ended, and nobody is told."""
-        call = self._new_call(operation, params, None, None)
-        call.then = then
-        self.start(call)
-        return call
-
-    def _new_call(
-        self, operation: Operation, params: Mapping[str, JSON], timeout: float | None, max_timeout: float | None
-    ) -> OutgoingCall:
-        timeout = self.config.timeout if timeout is None else timeout
-        return OutgoingCall(
-            operation=operation,
-            params=params,
-            timeout=timeout,
-            max_timeout=max(timeout, self.config.max_timeout) if max_timeout is None else max_timeout,
-        )
-
-    def start(self, call: OutgoingCall) -> None:
-        """Begin with `call`."""
-        self._calls[call] = None
-        if self._over is not None:
-            self.end(call, Failed(ConnectionLost(str(self._over))))
-            return
-        call.start_clock(self.runtime.now())
-        if self.negotiation.state is NegotiationState.READY:
-            self.send(call)
-        else:
-            self.waiting[call] = None
-            self.negotiation.start()
-
-    def send(self, call: OutgoingCall) -> None:
-        """Send the next request of `call`: its first, a page, or a round."""
         adapter = self.negotiation.adapter
         assert adapter is not None
-        at_hand = self._at_hand(call, adapter)
-        if at_hand is not None:
-            self.end(call, at_hand)
-            return
-        if call.operation is Operation.LISTEN and self.listeners.begin(call, adapter):
-            return
-        operation = call.operation
-        if operation is Operation.PING and adapter.method_for(operation) is None:
-            operation = Operation.DESCRIBE  # any answer will do, and every server has this one
-        if adapter.method_for(operation) is None:
-            self.end(call, Failed(McpError(f"the revision that the server speaks has no {call.operation}")))
-            return
-        call.tried.add(adapter.version)
-        call.advance(CallInput.SEND)
-        call.request = self.make_request(Purpose.CALL, operation, adapter, self._params_of(call, adapter), call)
-        self.transmit(call.request)
+        if self.log_level is not None and adapter.method_for(Operation.SET_LOG_LEVEL) is not None:
+            self.flight.internal_call(Operation.SET_LOG_LEVEL, {"level": self.log_level}, self._log_level_set)
+        self.listeners.settled()
+        self.flight.send_waiting()
 
-    def _params_of(self, call: OutgoingCall, adapter: Adapter) -> Mapping[str, JSON]:
-        params = self.lists.params_of(call) if call.operation in LISTS else call.params
-        if call.answers or call.request_state is not None:
-            params = adapter.client_answered_params(
-                params, call.answers, call.request_state, in_arguments=call.in_arguments
-            )
-        return params
-
-    def _at_hand(self, call: OutgoingCall, adapter: Adapter) -> Answered | None:
-        """The outcome of what needs no request."""
-        if call.operation is Operation.DESCRIBE and self.negotiation.description is not None:
-            return Answered(self.negotiation.description)
-        if call.operation is Operation.SET_LOG_LEVEL:
-            self.log_level = call.params["level"]
-            return Answered({}) if adapter.method_for(call.operation) is None else None
-        if call.operation in LISTS and call.request is None:
-            kept = self.lists.kept(call)
-            return None if kept is None else Answered(kept)
-        return None
-
-    def make_request(
-        self,
-        purpose: Purpose,
-        operation: Operation,
-        adapter: Adapter,
-        params: Mapping[str, JSON],
-        call: OutgoingCall | None = None,
-    ) -> OutgoingRequest:
-        """A request with an id that was never used before."""
-        self._last_id = request_id = next(self._ids)
-        method = adapter.method_for(operation)
-        assert method is not None
-        if purpose is not Purpose.HANDSHAKE:
-            params = adapter.client_decorate_params(
-                params,
-                self.client_info,
-                self.capabilities_for(adapter),
-                progress_token=request_id if call is not None and call.wants_progress else None,
-                log_level=self.log_level,
-            )
-        message = encode_request(request_id, method, params or None)
-        request = OutgoingRequest(
-            id=request_id,
-            purpose=purpose,
-            operation=operation,
-            method=method,
-            params=params,
-            message=message,
-            adapter=adapter,
-            call=call,
-        )
-        self._requests[request_id] = request
-        return request
+    def _log_level_set(self, call: OutgoingCall) -> None:
+        if isinstance(call.outcome, Failed):
+            self.fault(f"the log level was not taken: {call.outcome.error}", matters=True)
 
     def notify_of(self, adapter: Adapter, operation: Operation) -> None:
         """Send the notification that `operation` is."""
@@ -440,162 +310,29 @@ class ClientEngine:
         assert method is not None
         self.notify(encode_notification(method, None), adapter)
 
-    def calls_in_flight(self) -> list[OutgoingCall]:
-        """The calls whose reply the server owes."""
-        return [call for call in self._calls if call.state is CallState.SENT]
-
     def capabilities_for(self, adapter: Adapter) -> Mapping[str, JSON]:
         """What this client declares on a revision."""
         return adapter.client_capabilities(self.can_answer) if self._capabilities is None else self._capabilities
 
-    def request_of(self, request_id: RequestId) -> OutgoingRequest | None:
-        """The request in flight with that id."""
-        return self._requests.get(request_id)
-
-    def drop(self, request: OutgoingRequest, *, cancelled: bool = False, reason: str | None = None) -> None:
-        """Wait for the reply to `request` no longer."""
-        if self._requests.pop(request.id, None) is not None:
-            self.release(request, cancelled=cancelled, reason=reason)
-
-    def end(self, call: OutgoingCall, outcome: Answered | Failed) -> None:
-        """`call` is over."""
-        if call.ended:
-            return
-        call.advance(CallInput.END)
-        call.outcome = outcome
-        self._calls.pop(call, None)
-        self.waiting.pop(call, None)
-        self.questions.call_ended(call)
-        self.lists.call_ended(call)
-        self.listeners.call_ended(call)
-        if call.then is not None:
-            call.then(call)
-        else:
-            self.emit(CallEnded(call))
-
-    def _give_up(self, call: OutgoingCall, error: McpError, reason: str | None) -> None:
-        if call.ended:
-            return
-        request, call.request = call.request, None
-        self.end(call, Failed(error))
-        if request is not None:
-            self.drop(request, cancelled=True, reason=reason)
-        if not self.waiting:
-            self.negotiation.abandon()
-
-    def _time_out(self, call: OutgoingCall, now: float) -> None:
-        if not self.negotiation.confirmed and call.request is not None:
-            # Nothing at all came from a server that is only assumed to be what it was: ask it next time.
-            self.negotiation.doubt()
-        seconds = now - call.started
-        self._give_up(call, CallTimeout(f"no answer to {call.operation} within {seconds:g} seconds"), "timeout")
-
-    def _apply_log_level(self) -> None:
-        adapter = self.negotiation.adapter
-        assert adapter is not None
-        if self.log_level is not None and adapter.method_for(Operation.SET_LOG_LEVEL) is not None:
-            self.internal_call(Operation.SET_LOG_LEVEL, {"level": self.log_level}, self._log_level_set)
-
-    def _log_level_set(self, call: OutgoingCall) -> None:
-        if isinstance(call.outcome, Failed):
-            self.fault(f"the log level was not taken: {call.outcome.error}")
-
-    # Receiving
-
-    def _reading(self, origin: OutgoingRequest | None) -> Adapter | None:
+    def reading(self, origin: OutgoingRequest | None) -> Adapter | None:
+        """The revision to read a message in that came on the reply to `origin`, or on none in particular."""
         if origin is not None:
             return origin.adapter
         return self.negotiation.adapter or self.negotiation.trying
 
-    def _accept(self, message: JSON, origin: OutgoingRequest | None, size: int) -> None:
-        envelope = classify(message)
-        if envelope.shape is Shape.RESPONSE:
-            self._replied(envelope, origin, size)
-        elif envelope.shape is Shape.INVALID:
-            self._unusable(envelope, origin)
-        elif envelope.shape is Shape.REQUEST:
-            self.questions.received(envelope, origin, self._reading(origin))
-        else:
-            noticed(self, envelope, self._reading(origin), origin)
 
-    def _unusable(self, envelope: Envelope, origin: OutgoingRequest | None) -> None:
-        text = f"no usable message: {envelope.fault}"
-        request = None if envelope.id is None or envelope.method is not None else self._requests.get(envelope.id)
-        if request is None or (origin is not None and request is not origin):
-            self.fault(text)
-            return
-        self.failed(request, UnusableReply(text))
-
-    def _replied(self, envelope: Envelope, origin: OutgoingRequest | None, size: int) -> None:
-        if envelope.id is None and origin is not None and envelope.error is not None:
-            request = origin if origin.id in self._requests else None
-        else:
-            request = None if envelope.id is None else self._requests.get(envelope.id)
-        if request is None or (origin is not None and request is not origin):
-            self._stray(envelope)
-            return
-        if envelope.error is not None:
-            error = envelope.error
-            self.failed(
-                request, ServerError(error["code"], error["message"], error.get("data"), self.status_of(request))
-            )
-            return
-        del self._requests[request.id]
-        if request.purpose is not Purpose.CALL:
-            self.negotiation.answered(request, envelope.result)
-            return
-        assert request.call is not None
-        self.negotiation.confirmed = True
-        self._result(request.call, request, envelope.result, size)
-
-    def status_of(self, request: OutgoingRequest) -> int | None:
-        """The HTTP status that the reply to `request` has."""
-        return None
-
-    def _stray(self, envelope: Envelope) -> None:
-        issued = isinstance(envelope.id, int) and 0 < envelope.id <= self._last_id
-        self.fault("an answer that comes too late, or again" if issued else "an answer to no request")
-
-    def _result(self, call: OutgoingCall, request: OutgoingRequest, result: JSON, size: int) -> None:
-        if not isinstance(result, dict):
-            self.end(call, Failed(UnusableReply("the result must be an object")))
-            return
-        try:
-            asked = request.adapter.client_asked(request.operation, result)
-        except Rejected as rejected:
-            self.end(call, Failed(UnusableReply(f"the result cannot be used: {rejected}")))
-            return
-        if asked is not None:
-            self.questions.asked(call, asked, result)
-        elif call.operation in LISTS:
-            self.lists.page(call, request, result, size)
-        else:
-            if request.operation is Operation.DESCRIBE:
-                self.negotiation.describe(result)
-            self.end(call, Answered(result))
-
-    def _call_failed(self, call: OutgoingCall, request: OutgoingRequest, error: McpError) -> None:
-        kind = modern_kind(request.adapter, error)
-        if kind is FailureKind.UNSUPPORTED_VERSION and self._change_revision(call, error):
-            return
-        if kind is FailureKind.HEADER_MISMATCH and self.has_headers and self.lists.refresh_for(call, error):
-            return
-        if not self.negotiation.confirmed and assumed_in_vain(call, request, error):
-            call.held = error
-            self.park(call)
-            self.negotiation.recheck()
-            return
-        self.end(call, Failed(error))
-
-    def _change_revision(self, call: OutgoingCall, error: McpError) -> bool:
-        """The server has been replaced by one of other revisions, say. Whether the call goes on in one of them."""
-        self.park(call)
-        if self.negotiation.settle_on(named_versions(error), call.tried):
-            return True
-        if self.negotiation.state is NegotiationState.HANDSHAKING:
-            return True
-        del self.waiting[call]
-        return False
+def _fault_of_call(
+    operation: Operation,
+    params: Mapping[str, JSON],
+    input_responses: Mapping[str, JSON] | None,
+    times: tuple[float | None, ...],
+) -> str | None:
+    """What is wrong with what a caller gave, or ``None``."""
+    if not isinstance(params.get("_meta", {}), Mapping):
+        return "params._meta must be a mapping"
+    if any(seconds is not None and not 0 < seconds < float("inf") for seconds in times):
+        return "a timeout must be a finite number of seconds above zero"
+    return fault_of_params(operation, params) or fault_of(params) or fault_of(input_responses)
 
 
 def _window(adapters: Adapter | AdapterSet | None) -> AdapterSet:

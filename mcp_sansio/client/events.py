@@ -80,9 +80,13 @@ class Negotiated:
 
 @attrs.frozen
 class ServerFaulted:
-    """The server sent something wrong that belongs to no call, and that was passed over. For logs and counters."""
+    """The server sent something wrong that belongs to no call, and that was passed over. For logs and counters.
+
+    `matters` says that the caller misses something by it, like a tool that cannot be used.
+    """
 
     fault: str
+    matters: bool = False
 
 
 @attrs.frozen(eq=False)

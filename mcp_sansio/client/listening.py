@@ -92,7 +92,7 @@ class Listeners:
     def _subscribe(self, uri: str) -> None:
         held = self._subscribed.get(uri, 0)
         self._subscribed[uri] = held + 1
-        self._engine.internal_call(Operation.SUBSCRIBE, {"uri": uri}, self._subscription_answered)
+        self._engine.flight.internal_call(Operation.SUBSCRIBE, {"uri": uri}, self._subscription_answered)
 
     def _subscription_answered(self, asked: OutgoingCall) -> None:
         uri = asked.params["uri"]
@@ -100,7 +100,7 @@ class Listeners:
             if uri not in listening.unconfirmed:
                 continue
             if isinstance(asked.outcome, Failed):
-                self._engine.end(call, asked.outcome)
+                self._engine.flight.end(call, asked.outcome)
             else:
                 listening.unconfirmed.discard(uri)
                 self._start_where_confirmed(call, listening)
@@ -154,11 +154,11 @@ class Listeners:
         """The server ends a subscription. False where it has none of that id."""
         call = self._call_of(request_id, None)
         if call is not None:
-            self._engine.end(call, Answered({}))
+            self._engine.flight.end(call, Answered({}))
         return call is not None
 
     def _call_of(self, subscription: RequestId | None, origin: OutgoingRequest | None) -> OutgoingCall | None:
-        request = origin if subscription is None else self._engine.request_of(subscription)
+        request = origin if subscription is None else self._engine.flight.request_of(subscription)
         call = None if request is None or (origin is not None and request is not origin) else request.call
         return call if call in self._open else None
 
@@ -172,7 +172,7 @@ class Listeners:
             self._listen_for_all()
             return
         for uri in self._subscribed:
-            self._engine.internal_call(Operation.SUBSCRIBE, {"uri": uri}, self._subscription_answered)
+            self._engine.flight.internal_call(Operation.SUBSCRIBE, {"uri": uri}, self._subscription_answered)
         if self._engine.wants_changes or self._open:
             self._engine.want_announcements()
 
@@ -181,7 +181,7 @@ class Listeners:
             self._own = self._new_call(_LISTS, ())
             self._own.then = self._own_ended
             self._again_at = None
-            self._engine.start(self._own)
+            self._engine.flight.start(self._own)
 
     def _own_ended(self, call: OutgoingCall) -> None:
         self._own = None
@@ -213,7 +213,7 @@ class Listeners:
         if held > 0:
             self._subscribed[uri] = held
         elif held == 0 and self._engine.negotiation.state is NegotiationState.READY:
-            self._engine.internal_call(Operation.UNSUBSCRIBE, {"uri": uri}, lambda call: None)
+            self._engine.flight.internal_call(Operation.UNSUBSCRIBE, {"uri": uri}, lambda call: None)
 
     def close(self) -> None:
         """The connection is over."""

@@ -6,12 +6,12 @@ Source: server/utilities/pagination; server/utilities/caching; basic/transports/
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import attrs
 
 from mcp_sansio.changes import ChangeKind
-from mcp_sansio.errors import DeclarationError, UnusableReply
+from mcp_sansio.errors import DeclarationError, McpError, UnusableReply
 from mcp_sansio.operation import Operation
 from mcp_sansio.reading import WireFault, from_wire
 from mcp_sansio.schema import HeaderParam, header_plan, is_object_schema
@@ -107,17 +107,17 @@ class Lists:
         try:
             self._gather(call, request, gathered, result, size)
         except WireFault as fault:
-            self._engine.end(call, Failed(UnusableReply(str(fault))))
+            self._engine.flight.end(call, Failed(UnusableReply(str(fault))))
             return
         if gathered.cursor is not None:
             self._gathered[call] = gathered
             call.extend(self._engine.runtime.now())
-            self._engine.send(call)
+            self._engine.flight.send(call)
             return
         member, _ = LISTS[call.operation]
         whole = {**{name: value for name, value in result.items() if name != "nextCursor"}, member: gathered.items}
         self._keep(call, whole, gathered)
-        self._engine.end(call, Answered(whole))
+        self._engine.flight.end(call, Answered(whole))
 
     def _gather(
         self,
@@ -176,7 +176,7 @@ class Lists:
                 self._plan(request, record)
         except (WireFault, DeclarationError) as fault:
             name = item.get("name") if isinstance(item, dict) else None
-            self._engine.fault(f"an entry of {member} is left out, {str(name)[:100]!r}: {fault}")
+            self._engine.fault(f"an entry of {member} is left out, {str(name)[:100]!r}: {fault}", matters=True)
             return False
         return True
 
@@ -194,15 +194,14 @@ class Lists:
             return ()
         return self._plans.get(call.params["name"], ())
 
-    def refresh_for(self, call: OutgoingCall, error: Any) -> bool:
+    def refresh_for(self, call: OutgoingCall, error: McpError) -> bool:
         """The headers of `call` were refused: read the list of tools anew and try once more.
 
         Source: basic/transports/streamable-http, "Client Behavior".
         """
-        if call.operation is not Operation.CALL_TOOL or call.refreshed:
+        if not self._engine.has_headers or call.operation is not Operation.CALL_TOOL or call.refreshed:
             return False
         call.refreshed = True
-        call.request = None
         call.advance(CallInput.PARK)
         self._kept.pop(Operation.LIST_TOOLS, None)
 
@@ -210,9 +209,9 @@ class Lists:
             if call.ended:
                 return
             if isinstance(listing.outcome, Failed):
-                self._engine.end(call, Failed(error))
+                self._engine.flight.end(call, Failed(error))
             else:
-                self._engine.send(call)
+                self._engine.flight.send(call)
 
-        self._engine.internal_call(Operation.LIST_TOOLS, {}, go_on)
+        self._engine.flight.internal_call(Operation.LIST_TOOLS, {}, go_on)
         return True

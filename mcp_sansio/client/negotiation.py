@@ -24,7 +24,7 @@ from mcp_sansio.states import advance
 from mcp_sansio.types import JSON, ServerDescription
 
 from ._state import NEGOTIATION, NegotiationInput, NegotiationState
-from .calls import OutgoingCall, OutgoingRequest, Purpose
+from .calls import Answered, Failed, OutgoingCall, OutgoingRequest, Purpose
 from .events import Negotiated
 from .known import Known
 
@@ -89,8 +89,9 @@ class Negotiation:
         self._begin(handshake_first=known is not None)
 
     def recheck(self) -> None:
-        """What was assumed seems to be stale: find out."""
-        self._begin(handshake_first=False)
+        """What was assumed seems to be stale: find out, unless that goes on already."""
+        if self.state is NegotiationState.READY:
+            self._begin(handshake_first=False)
 
     def handshake(self) -> None:
         """What the handshake opened is gone: open it anew, in the revision that was agreed on."""
@@ -172,13 +173,13 @@ class Negotiation:
     def _discover(self, adapter: Adapter) -> None:
         self.state = advance(NEGOTIATION, self.state, NegotiationInput.PROBE)
         self._tried.add(adapter.version)
-        asked = self._engine.make_request(Purpose.PROBE, Operation.DESCRIBE, adapter, {})
+        asked = self._engine.flight.make_request(Purpose.PROBE, Operation.DESCRIBE, adapter, {})
         if self._steps:
             asked.deadline = self._engine.runtime.now() + self._patience()
         self._send(asked)
 
     def _patience(self) -> float:
-        shortest = min((call.timeout for call in self._engine.waiting), default=self._engine.config.timeout)
+        shortest = min((call.timeout for call in self._engine.flight.waiting), default=self._engine.config.timeout)
         return min(self._engine.config.probe_timeout, shortest / 2)
 
     def _initialize(self, adapter: Adapter) -> None:
@@ -186,7 +187,7 @@ class Negotiation:
         self._tried.add(adapter.version)
         params = adapter.client_handshake_params(self._engine.client_info, self._engine.capabilities_for(adapter))
         assert params is not None
-        self._send(self._engine.make_request(Purpose.HANDSHAKE, Operation.DESCRIBE, adapter, params))
+        self._send(self._engine.flight.make_request(Purpose.HANDSHAKE, Operation.DESCRIBE, adapter, params))
 
     def _send(self, asked: OutgoingRequest) -> None:
         self._pending.append(asked)
@@ -195,7 +196,7 @@ class Negotiation:
     def _drop_pending(self) -> None:
         pending, self._pending = self._pending, []
         for asked in pending:
-            self._engine.drop(asked)
+            self._engine.flight.drop(asked)
 
     # Replies
 
@@ -206,7 +207,7 @@ class Negotiation:
         if asked.purpose is Purpose.HANDSHAKE:
             self._shaken(result, versions)
         elif versions is None:
-            self._not_modern(UnusableReply("the server's description of itself has no list of supportedVersions"))
+            self._not_modern(_no_description())
         else:
             self._described(result, versions)
 
@@ -289,21 +290,17 @@ class Negotiation:
 
     # Outcomes
 
-    def settle_on(self, versions: list[str], tried: Collection[str]) -> Adapter | None:
-        """The server of a revision without a handshake speaks `versions` now: the one to go on with, if any.
-
-        ``None`` also where only a handshake is left, which is begun then.
-        """
+    def settle_on(self, versions: list[str], tried: Collection[str]) -> bool:
+        """The server says of a sudden that it speaks `versions`: go on in the best that was not `tried`, if any."""
         chosen = self._common(versions, has_handshake=False, but=tried)
+        legacy = self._common(versions, has_handshake=True)
         if chosen is not None:
             self._settle(chosen, self.description)
-            return chosen
-        legacy = self._common(versions, has_handshake=True)
-        if legacy is not None:
+        elif legacy is not None:
             self._tried.clear()
             self._steps.clear()
             self._initialize(legacy)
-        return None
+        return chosen is not None or legacy is not None
 
     def _settle(self, adapter: Adapter, result: Mapping[str, JSON] | None, *, confirmed: bool = True) -> None:
         self.state = advance(NEGOTIATION, self.state, NegotiationInput.SETTLE)
@@ -311,15 +308,21 @@ class Negotiation:
         self.adapter = adapter
         self.confirmed = confirmed
         self.known = Known(adapter.version, self._engine.is_pair)
-        self.describe(result)
+        self._describe(adapter, result)
         self._engine.emit(Negotiated(self.known, self.server))
         self._engine.settled()
 
-    def describe(self, result: Mapping[str, JSON] | None) -> None:
-        """Remember what the server says of itself."""
-        assert self.adapter is not None
+    def described(self, call: OutgoingCall, asked: OutgoingRequest, result: Mapping[str, JSON]) -> None:
+        """A call asked the server to describe itself, or whether it is there."""
+        if asked.adapter.client_offered(result) is None:
+            self._engine.flight.end(call, Failed(_no_description()))
+            return
+        self._describe(asked.adapter, result)
+        self._engine.flight.end(call, Answered(result))
+
+    def _describe(self, adapter: Adapter, result: Mapping[str, JSON] | None) -> None:
         self.description = result
-        self.server = None if result is None else self.adapter.client_description(result)
+        self.server = None if result is None else adapter.client_description(result)
 
     def _nothing_in_common(self, versions: Collection[str]) -> NegotiationFailed:
         theirs = ", ".join(version[:100] for version in versions) or "none"
@@ -335,7 +338,11 @@ class Negotiation:
         error.__cause__ = cause
         self.state = advance(NEGOTIATION, self.state, NegotiationInput.FAIL)
         self._drop_pending()
-        self._engine.not_settled(error)
+        self._engine.flight.fail_waiting(error)
+
+
+def _no_description() -> UnusableReply:
+    return UnusableReply("the server's description of itself names no revisions")
 
 
 def modern_kind(adapter: Adapter, error: McpError) -> FailureKind | None:

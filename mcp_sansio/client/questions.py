@@ -63,7 +63,7 @@ class Questions:
             deadline=self._engine.runtime.now() + self._engine.config.ask_timeout,
         )
         self._pushed[envelope.id] = question
-        self._put(question, [question.call] if question.call is not None else self._engine.calls_in_flight())
+        self._put(question, [question.call] if question.call is not None else self._engine.flight.unanswered())
 
     def _fault_of(self, method: str, envelope: Envelope, adapter: Adapter) -> Failure | None:
         capability = CAPABILITY_OF.get(method)
@@ -82,16 +82,16 @@ class Questions:
     def asked(self, call: OutgoingCall, asked: Asked, result: Mapping[str, JSON]) -> None:
         """A result of `call` asks. Where nothing answers, it is the outcome."""
         if asked.requests and not self._engine.can_answer:
-            self._engine.end(call, Answered(result))
+            self._engine.flight.end(call, Answered(result, asks=True))
             return
         fault = self._fault_of_round(call, asked)
         if fault is not None:
-            self._engine.end(call, Failed(UnusableReply(fault)))
+            self._engine.flight.end(call, Failed(UnusableReply(fault)))
             return
         call.rounds += 1
         call.request_state, call.in_arguments = asked.state, asked.in_arguments
         if not asked.requests:
-            self._engine.send(call)
+            self._engine.flight.send(call)
             return
         call.advance(CallInput.ASK)
         now = self._engine.runtime.now()
@@ -147,7 +147,7 @@ class Questions:
         del call.questions[question.key]
         if not call.questions:
             call.resume(self._engine.runtime.now())
-            self._engine.send(call)
+            self._engine.flight.send(call)
 
     def fail(self, question: Question, message: str, cause: BaseException | None) -> None:
         """See `ClientEngine.fail`."""
@@ -159,7 +159,7 @@ class Questions:
         assert question.call is not None
         error = AnswerFailed(message)
         error.__cause__ = cause
-        self._engine.end(question.call, Failed(error))
+        self._engine.flight.end(question.call, Failed(error))
 
     def _refuse(self, question: Question, failure: Failure) -> None:
         assert question.id is not None
@@ -219,7 +219,7 @@ class Questions:
         if question.id is None:
             assert question.call is not None
             error = CallTimeout(f"nobody answered the question {question.key!r} in time")
-            self._engine.end(question.call, Failed(error))
+            self._engine.flight.end(question.call, Failed(error))
         elif question.request["method"] == ELICIT:
             # Nobody said no: that is what "cancel" is for (client/elicitation, "Response Actions").
             reply = encode_result(question.id, encode(elicit_cancel()))

@@ -6,10 +6,10 @@ Source: basic/transports, "stdio" (messages are delimited by newlines and hold n
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from io import BytesIO
 from itertools import islice
-from typing import Protocol
+from typing import Any, Protocol
 
 import attrs
 
@@ -122,8 +122,17 @@ class DuplexEngine(Protocol):
     def receive_overlong(self, size: int) -> None:
         """A message over the limit was skipped; `size` bytes were in it."""
 
+    def events(self) -> Iterable[Any]:
+        """What has happened, taken out."""
+
     def data_to_send(self) -> list[bytes]:
         """The messages to be sent, taken out."""
+
+    def next_deadline(self) -> float | None:
+        """When `handle_timeout` is due, in seconds of the runtime's clock."""
+
+    def handle_timeout(self, now: float) -> None:
+        """That time has come."""
 
 
 class LineChannel:
@@ -138,6 +147,8 @@ class LineChannel:
         """How many messages the engine has had."""
         self.held = 0
         """Bytes that came in since the engine last had everything."""
+        self.at_eof = False
+        """Whether nothing more comes in."""
         self._engine = engine
         self._max_line = max_line
         self._lines = LineDecoder(max_line)
@@ -153,6 +164,7 @@ class LineChannel:
             self._lines.receive_data(data)
         else:
             self._lines.receive_eof()
+            self.at_eof = True
         self.held += len(data) or 1  # the end may complete a line as well
 
     def feed(self, most: int) -> bool:
@@ -170,9 +182,10 @@ class LineChannel:
         return count == most
 
     def drop(self) -> None:
-        """Forget what the engine has not had."""
+        """Forget what the engine has not had. Nothing more comes in."""
         self._lines = LineDecoder(self._max_line)
         self.held = 0
+        self.at_eof = True
 
     def data_to_send(self) -> bytes:
         """What the engine has to say, as lines; ``b""`` where it has nothing."""

@@ -192,6 +192,15 @@ class Heard:
         said, self.said = self.said, []
         return said
 
+    def events(self) -> list[Any]:
+        return []
+
+    def next_deadline(self) -> None:
+        return None
+
+    def handle_timeout(self, now: float) -> None:
+        pass
+
 
 class TestAChannelOfLines:
     def test_hands_over_as_much_as_is_asked_for(self) -> None:

@@ -24,7 +24,7 @@ class Serving(Channel):
     def __init__(self, server: Server, source: int, sink: int) -> None:
         self._connection = server.connection(wake=self.wake)
         self._calls = CallTasks(partial(start, asyncio.get_running_loop()))
-        super().__init__(self._connection, self._handle_event, server.config.max_message, source, sink)
+        super().__init__(self._connection, server.config.max_message, source, sink)
 
     async def serve(self) -> None:
         """Serve until the input ends, nobody reads the output, or `stop`.
@@ -32,7 +32,7 @@ class Serving(Channel):
         Calls in flight then have a moment to finish; cancelling this coroutine leaves that out.
         """
         try:
-            await self.ended.wait()
+            await self.at_end.wait()
             await self.taken_in()
             if not self.is_over:
                 await self._wait_for_tasks(GRACE)
@@ -43,7 +43,7 @@ class Serving(Channel):
                 await self._wait_for_tasks(UNWINDING)
                 await self.sent()
             finally:
-                self.close_output()
+                self.sink.close()
 
     def broken(self) -> None:
         """Nobody reads the output: there is no one to serve."""
@@ -54,7 +54,8 @@ class Serving(Channel):
         if self._calls.running:
             await asyncio.wait(self._calls.running.values(), timeout=seconds)
 
-    def _handle_event(self, event: Event) -> None:
+    def handle(self, event: Event) -> None:
+        """Do what `event` says."""
         if isinstance(event, CallReceived):
             self._calls.start(event)
         elif isinstance(event, CallCancelled):

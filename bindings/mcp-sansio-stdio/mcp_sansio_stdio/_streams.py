@@ -97,23 +97,19 @@ class ThreadedSource:
     """Anything else, read by a thread, one piece at a time."""
 
     def __init__(self, descriptor: int, receive: Callable[[bytes], None]) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._descriptor = descriptor
         self._receive = receive
+        self._may_read = asyncio.Event()
+        self._may_read.set()
         self._threads = DaemonThreads(1)
-        self._reading: asyncio.Future[bytes] | None = None
-        self.resume()
+        self._pump = asyncio.ensure_future(self._read(descriptor))
 
     def resume(self) -> None:
         """Read from now on."""
-        self._is_paused = False
-        if self._reading is None:
-            self._reading = self._loop.run_in_executor(self._threads, os.read, self._descriptor, _PIECE)
-            self._reading.add_done_callback(self._read)
+        self._may_read.set()
 
     def pause(self) -> None:
         """Read no more, until `resume`. What is being read still arrives."""
-        self._is_paused = True
+        self._may_read.clear()
 
     def has_hung_up(self) -> bool:
         """See `PolledSource.has_hung_up`: nobody can tell, other than by reading."""
@@ -121,30 +117,36 @@ class ThreadedSource:
 
     def close(self) -> None:
         """Read no more. The descriptor stays open, and a read that is under way is left to its thread."""
-        self._is_paused = True
-        if self._reading is not None:
-            self._reading.cancel()
+        self._pump.cancel()
         self._threads.shutdown()
 
-    def _read(self, reading: asyncio.Future[bytes]) -> None:
-        self._reading = None
-        if reading.cancelled():
-            return
-        data = b"" if reading.exception() else reading.result()
-        self._receive(data)
-        if data and not self._is_paused:
-            self.resume()
+    async def _read(self, descriptor: int) -> None:
+        loop, data = asyncio.get_running_loop(), b"the first of it"
+        while data:
+            await self._may_read.wait()
+            try:
+                data = await loop.run_in_executor(self._threads, os.read, descriptor, _PIECE)
+            except OSError:
+                data = b""
+            loop.call_soon(self._receive, data)  # not here, since what it starts may be a task's first step
 
 
-class PolledSink:
-    """A pipe or a socket. `pending` bytes wait, and `written` bytes went out since the start."""
+class _Sink:
+    """What sinks share. `pending` bytes wait, and `written` bytes went out since the start."""
 
     def __init__(self, descriptor: int, written: Callable[[], None], broken: Callable[[], None]) -> None:
         self.pending = self.written = 0
-        self._loop = asyncio.get_running_loop()
         self._descriptor = descriptor
         self._when_written = written
         self._when_broken = broken
+        self._loop = asyncio.get_running_loop()
+
+
+class PolledSink(_Sink):
+    """A pipe or a socket."""
+
+    def __init__(self, descriptor: int, written: Callable[[], None], broken: Callable[[], None]) -> None:
+        super().__init__(descriptor, written, broken)
         self._rest = memoryview(b"")
         self._write_some, self._release = _writer(descriptor)
 
@@ -210,44 +212,38 @@ def _polled(descriptor: int) -> Callable[[memoryview], int]:
     return _unblocked(lambda data: os.write(descriptor, data[: select.PIPE_BUF]) if poll.poll(0) else 0)
 
 
-class ThreadedSink:
-    """Anything else, written by a thread. `pending` and `written` are as above."""
+class ThreadedSink(_Sink):
+    """Anything else, written by a thread."""
 
     def __init__(self, descriptor: int, written: Callable[[], None], broken: Callable[[], None]) -> None:
-        self.pending = self.written = 0
-        self._descriptor = descriptor
-        self._when_written = written
-        self._when_broken = broken
+        super().__init__(descriptor, written, broken)
         self._threads = DaemonThreads(1)
 
     def write(self, data: bytes) -> None:
         """Have `data` written."""
         self.pending += len(data)
-        loop = asyncio.get_running_loop()
-        for start in range(0, len(data), _PIECE):
-            piece = data[start : start + _PIECE]
-            loop.run_in_executor(self._threads, _write_all, self._descriptor, piece).add_done_callback(self._done)
+        self._loop.run_in_executor(self._threads, self._write_all, data).add_done_callback(self._done)
 
     def close(self) -> None:
         """Write no more. The descriptor stays open, and a write that is under way is left to its thread."""
         self._threads.shutdown()
+
+    def _write_all(self, data: bytes) -> int:
+        rest = memoryview(data)
+        while rest:
+            count = os.write(self._descriptor, rest[:_PIECE])
+            self.written += count
+            rest = rest[count:]
+        return len(data)
 
     def _done(self, future: asyncio.Future[int]) -> None:
         if future.cancelled() or future.exception() is not None:
             self.pending = 0
             self._when_broken()
             return
-        self.written += future.result()
         self.pending -= future.result()
         if not self.pending:
             self._when_written()
-
-
-def _write_all(descriptor: int, data: bytes) -> int:
-    rest = memoryview(data)
-    while rest:
-        rest = rest[os.write(descriptor, rest) :]
-    return len(data)
 
 
 Source = PolledSource | ThreadedSource

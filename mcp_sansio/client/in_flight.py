@@ -1,0 +1,306 @@
+"""The calls in flight, each with its requests: how one begins, goes on and ends."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from mcp_sansio.adapters.base import Adapter
+from mcp_sansio.errors import CallTimeout, ConnectionLost, McpError, UnusableReply
+from mcp_sansio.operation import Operation
+from mcp_sansio.outcome import FailureKind, Rejected
+from mcp_sansio.types import JSON, RequestId
+from mcp_sansio.wire.jsonrpc import encode_request
+
+from ._state import CallInput, CallState, NegotiationState
+from .calls import Answered, Failed, OutgoingCall, OutgoingRequest, Purpose
+from .events import CallEnded
+from .lists import LISTS
+from .negotiation import assumed_in_vain, modern_kind, named_versions
+
+if TYPE_CHECKING:
+    from .engine import ClientEngine
+
+
+class InFlight:
+    """Every call that has not ended, and every request whose reply is due.
+
+    `waiting` are the calls that wait for the negotiation. Ids are counted, so none is ever used again, and an answer
+    that comes late is known for one without keeping anything.
+    """
+
+    def __init__(self, engine: ClientEngine) -> None:
+        self.waiting: dict[OutgoingCall, None] = {}
+        self._engine = engine
+        self._calls: dict[OutgoingCall, None] = {}
+        self._requests: dict[RequestId, OutgoingRequest] = {}
+        self._ids = itertools.count(1)
+        self._last_id = 0
+
+    # Getters
+
+    def request_of(self, request_id: RequestId | None) -> OutgoingRequest | None:
+        """The request in flight with that id."""
+        return None if request_id is None else self._requests.get(request_id)
+
+    def was_issued(self, request_id: RequestId | None) -> bool:
+        """Whether a request ever had that id."""
+        return isinstance(request_id, int) and 0 < request_id <= self._last_id
+
+    def unanswered(self) -> list[OutgoingCall]:
+        """The calls whose reply the server owes."""
+        return [call for call in self._calls if call.state is CallState.SENT]
+
+    # Beginning
+
+    def new_call(
+        self,
+        operation: Operation,
+        params: Mapping[str, JSON],
+        timeout: float | None = None,
+        max_timeout: float | None = None,
+    ) -> OutgoingCall:
+        """A call that is still to be started."""
+        config = self._engine.config
+        timeout = config.timeout if timeout is None else timeout
+        return OutgoingCall(
+            operation=operation,
+            params=params,
+            timeout=timeout,
+            max_timeout=max(timeout, config.max_timeout) if max_timeout is None else max_timeout,
+        )
+
+    def internal_call(
+        self, operation: Operation, params: Mapping[str, JSON], then: Callable[[OutgoingCall], None]
+    ) -> None:
+        """A call of the engine's own. `then` takes it once it has ended, and nobody is told."""
+        call = self.new_call(operation, params)
+        call.then = then
+        self.start(call)
+
+    def start(self, call: OutgoingCall) -> None:
+        """Begin with `call`."""
+        self._calls[call] = None
+        over = self._engine.over
+        if over is not None:
+            self.end(call, Failed(ConnectionLost(str(over))))
+            return
+        call.start_clock(self._engine.runtime.now())
+        self.send(call)
+
+    # Requests
+
+    def send(self, call: OutgoingCall) -> None:
+        """Send the next request of `call` (its first, a page, or a round), once it is known in which revision."""
+        negotiation = self._engine.negotiation
+        if negotiation.state is not NegotiationState.READY:
+            self.park(call)
+            negotiation.start()
+            return
+        adapter = negotiation.adapter
+        assert adapter is not None
+        at_hand = self._at_hand(call, adapter)
+        if at_hand is not None:
+            self.end(call, at_hand)
+        elif call.operation is not Operation.LISTEN or not self._engine.listeners.begin(call, adapter):
+            self._request(call, adapter)
+
+    def _at_hand(self, call: OutgoingCall, adapter: Adapter) -> Answered | None:
+        """The outcome of what needs no request."""
+        description = self._engine.negotiation.description
+        if call.operation is Operation.DESCRIBE and description is not None:
+            return Answered(description)
+        if call.operation is Operation.SET_LOG_LEVEL:
+            self._engine.log_level = call.params["level"]
+            return Answered({}) if adapter.method_for(call.operation) is None else None
+        kept = self._engine.lists.kept(call) if call.operation in LISTS and call.request is None else None
+        return None if kept is None else Answered(kept)
+
+    def _request(self, call: OutgoingCall, adapter: Adapter) -> None:
+        operation = call.operation
+        if operation is Operation.PING and adapter.method_for(operation) is None:
+            operation = Operation.DESCRIBE  # any answer will do, and every server has this one
+        if adapter.method_for(operation) is None:
+            self.end(call, Failed(McpError(f"the revision that the server speaks has no {call.operation}")))
+            return
+        call.tried.add(adapter.version)
+        call.advance(CallInput.SEND)
+        call.request = self.make_request(Purpose.CALL, operation, adapter, self._params_of(call, adapter), call)
+        self._engine.transmit(call.request)
+
+    def _params_of(self, call: OutgoingCall, adapter: Adapter) -> Mapping[str, JSON]:
+        params = self._engine.lists.params_of(call) if call.operation in LISTS else call.params
+        if not call.answers and call.request_state is None:
+            return params
+        return adapter.client_answered_params(params, call.answers, call.request_state, in_arguments=call.in_arguments)
+
+    def make_request(
+        self,
+        purpose: Purpose,
+        operation: Operation,
+        adapter: Adapter,
+        params: Mapping[str, JSON],
+        call: OutgoingCall | None = None,
+    ) -> OutgoingRequest:
+        """A request with an id that was never used before. Progress is reported by that id too."""
+        self._last_id = request_id = next(self._ids)
+        method = adapter.method_for(operation)
+        assert method is not None
+        if purpose is not Purpose.HANDSHAKE:
+            params = adapter.client_decorate_params(
+                params,
+                self._engine.client_info,
+                self._engine.capabilities_for(adapter),
+                progress_token=request_id if call is not None and call.wants_progress else None,
+                log_level=self._engine.log_level,
+            )
+        request = OutgoingRequest(
+            id=request_id,
+            purpose=purpose,
+            operation=operation,
+            method=method,
+            params=params,
+            message=encode_request(request_id, method, params or None),
+            adapter=adapter,
+            call=call,
+        )
+        self._requests[request_id] = request
+        return request
+
+    def take(self, request: OutgoingRequest) -> bool:
+        """The reply to `request` is here. False where none is due."""
+        return self._requests.pop(request.id, None) is not None
+
+    def drop(self, request: OutgoingRequest, *, cancelled: bool = False, reason: str | None = None) -> None:
+        """Wait for the reply to `request` no longer."""
+        if self.take(request):
+            self._engine.release(request, cancelled=cancelled, reason=reason)
+
+    # Waiting
+
+    def park(self, call: OutgoingCall) -> None:
+        """Have `call` wait for the negotiation, to be sent anew once that is done."""
+        if call.request is not None:
+            self.take(call.request)
+        call.advance(CallInput.PARK)
+        self.waiting[call] = None
+
+    def send_waiting(self) -> None:
+        """It is settled what is spoken."""
+        adapter = self._engine.negotiation.adapter
+        assert adapter is not None
+        waiting, self.waiting = self.waiting, {}
+        for call in waiting:
+            held, call.held = call.held, None
+            if held is not None and not adapter.has_handshake:
+                self.end(call, Failed(held))
+            elif not call.ended:
+                self.send(call)
+
+    def fail_waiting(self, error: McpError) -> None:
+        """It cannot be found out what is spoken."""
+        waiting, self.waiting = self.waiting, {}
+        for call in waiting:
+            self.end(call, Failed(call.held or error))
+
+    # Replies
+
+    def answered(self, request: OutgoingRequest, result: JSON, size: int) -> None:
+        """The reply to a call's `request` is a result, in a message of `size` bytes."""
+        call = request.call
+        assert call is not None
+        self._engine.negotiation.confirmed = True
+        if not isinstance(result, dict):
+            self.end(call, Failed(UnusableReply("the result must be an object")))
+            return
+        try:
+            asked = request.adapter.client_asked(request.operation, result)
+        except Rejected as rejected:
+            self.end(call, Failed(UnusableReply(f"the result cannot be used: {rejected}")))
+            return
+        if asked is not None:
+            self._engine.questions.asked(call, asked, result)
+        elif call.operation in LISTS:
+            self._engine.lists.page(call, request, result, size)
+        elif request.operation is Operation.DESCRIBE:
+            self._engine.negotiation.described(call, request, result)
+        else:
+            self.end(call, Answered(result))
+
+    def failed(self, request: OutgoingRequest, error: McpError) -> None:
+        """The reply to a call's `request` is an error, or there will be none."""
+        call = request.call
+        assert call is not None
+        kind = modern_kind(request.adapter, error)
+        if kind is FailureKind.UNSUPPORTED_VERSION and self._change_revision(call, error):
+            return
+        if kind is FailureKind.HEADER_MISMATCH and self._engine.lists.refresh_for(call, error):
+            return
+        if not self._engine.negotiation.confirmed and assumed_in_vain(call, request, error):
+            call.held = error
+            self.park(call)
+            self._engine.negotiation.recheck()
+            return
+        self.end(call, Failed(error))
+
+    def _change_revision(self, call: OutgoingCall, error: McpError) -> bool:
+        """The server was replaced by one of other revisions, say. Whether the call goes on in one of them."""
+        self.park(call)
+        if self._engine.negotiation.settle_on(named_versions(error), call.tried):
+            return True
+        self.waiting.pop(call, None)
+        return False
+
+    # The end
+
+    def end(self, call: OutgoingCall, outcome: Answered | Failed) -> None:
+        """`call` is over."""
+        if call.ended:
+            return
+        call.advance(CallInput.END)
+        call.outcome = outcome
+        self._calls.pop(call, None)
+        self.waiting.pop(call, None)
+        self._engine.questions.call_ended(call)
+        self._engine.lists.call_ended(call)
+        self._engine.listeners.call_ended(call)
+        if call.then is not None:
+            call.then(call)
+        else:
+            self._engine.emit(CallEnded(call))
+
+    def give_up(self, call: OutgoingCall, error: McpError, reason: str | None) -> None:
+        """This side does not wait for `call` any more, which fails with `error`. `reason` is told to the server."""
+        if call.ended:
+            return
+        self.end(call, Failed(error))
+        if call.request is not None:
+            self.drop(call.request, cancelled=True, reason=reason)
+        if self._engine.drops_negotiation and not self.waiting:
+            self._engine.negotiation.abandon()
+
+    def close(self, reason: str) -> None:
+        """The connection is over."""
+        self._requests.clear()
+        self.waiting.clear()
+        for call in tuple(self._calls):
+            self.end(call, Failed(ConnectionLost(reason)))
+
+    # Time
+
+    def next_deadline(self) -> float | None:
+        """When a call is given up, if nothing comes."""
+        return min((due for due in (call.due() for call in self._calls) if due is not None), default=None)
+
+    def handle_timeout(self, now: float) -> None:
+        """See `ClientEngine.handle_timeout`."""
+        for call in tuple(self._calls):
+            due = call.due()
+            if due is None or due > now:
+                continue
+            if not self._engine.negotiation.confirmed and call.state is CallState.SENT:
+                # Nothing at all came from a server that is only assumed to be what it was: ask it next time.
+                self._engine.negotiation.doubt()
+            text = f"no answer to {call.operation} within {now - call.started:g} seconds"
+            self.give_up(call, CallTimeout(text), "timeout")

@@ -1,0 +1,255 @@
+"""`StreamDriver` on a loop that a test turns by hand: what goes in when, what waits, and that it all comes out."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from mcp_sansio.stream_driver import StreamDriver
+
+LIMIT = 100
+
+
+class Loop:
+    """An event loop whose time stands still."""
+
+    class Handle:
+        """Something that is to happen."""
+
+        def __init__(self, when: float, callback: Callable[[], Any]) -> None:
+            self.when, self.callback, self.cancelled = when, callback, False
+
+        def cancel(self) -> None:
+            self.cancelled = True
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.ready: deque[Callable[[], Any]] = deque()
+        self.later: list[Loop.Handle] = []
+
+    def time(self) -> float:
+        return self.now
+
+    def call_soon(self, callback: Callable[[], Any]) -> None:
+        self.ready.append(callback)
+
+    def call_at(self, when: float, callback: Callable[[], Any]) -> Handle:
+        self.later.append(self.Handle(when, callback))
+        return self.later[-1]
+
+    def turn(self) -> None:
+        """Run what is ready, and not what that makes ready."""
+        for _ in range(len(self.ready)):
+            self.ready.popleft()()
+
+    def pass_time(self, seconds: float) -> None:
+        """Let time pass."""
+        self.now += seconds
+        due = [handle for handle in self.later if handle.when <= self.now]
+        self.later = [handle for handle in self.later if handle.when > self.now]
+        for handle in due:
+            if not handle.cancelled:
+                handle.callback()
+
+
+class Pipe:
+    """Both a source and a sink."""
+
+    def __init__(self) -> None:
+        self.pending = self.written = 0
+        self.is_read, self.hung_up = True, False
+        self.out: list[bytes] = []
+
+    def pause(self) -> None:
+        self.is_read = False
+
+    def resume(self) -> None:
+        self.is_read = True
+
+    def has_hung_up(self) -> bool:
+        return self.hung_up
+
+    def write(self, data: bytes) -> None:
+        self.out.append(data)
+
+    def close(self) -> None:
+        self.is_read = False
+
+
+class Engine:
+    """Echoes what it gets, and says when it has heard "event"."""
+
+    def __init__(self) -> None:
+        self.heard: list[Any] = []
+        self.said: list[bytes] = []
+        self.happened: list[Any] = []
+        self.deadline: float | None = None
+
+    def receive_message(self, data: bytes) -> None:
+        self.heard.append(data)
+        self.said.append(data)
+
+    def receive_overlong(self, size: int) -> None:
+        self.heard.append(size)
+
+    def events(self) -> list[Any]:
+        happened, self.happened = self.happened, []
+        return happened
+
+    def data_to_send(self) -> list[bytes]:
+        said, self.said = self.said, []
+        return said
+
+    def next_deadline(self) -> float | None:
+        return self.deadline
+
+    def handle_timeout(self, now: float) -> None:
+        self.deadline = None
+        self.happened.append(f"timeout at {now}")
+
+
+class Driver(StreamDriver):
+    """Between `Pipe`s."""
+
+    def __init__(self) -> None:
+        self.engine, self.turns, self.pipe = Engine(), Loop(), Pipe()
+        super().__init__(self.engine, LIMIT, self.turns)
+        self.source = self.sink = self.pipe
+        self.handled: list[Any] = []
+        self.ends = self.idles = 0
+
+    def handle(self, event: Any) -> None:
+        self.handled.append(event)
+
+    def ended(self) -> None:
+        self.ends += 1
+
+    def idle(self) -> None:
+        self.idles += 1
+
+
+class Patient(Driver):
+    """Takes in what comes whatever waits to be written, as a client does."""
+
+    holds_back = False
+
+
+def test_what_comes_in_goes_out_in_one_write() -> None:
+    driver = Driver()
+    driver.receive(b"a\nb\nc")
+    driver.receive(b"d\n")
+    assert driver.pipe.out == [b"a\nb\n", b"cd\n"]
+
+
+def test_no_more_than_a_slice_between_two_turns_of_the_loop() -> None:
+    driver = Driver()
+    driver.receive(b"".join(b"%d\n" % number for number in range(150)))
+    counts = []
+    while driver.turns.ready:
+        counts.append(len(driver.engine.heard))
+        driver.turns.turn()
+    assert (counts, len(driver.engine.heard), driver.idles) == ([64, 128], 150, 1)
+
+
+def test_a_server_hears_nothing_while_its_client_does_not_read() -> None:
+    driver = Driver()
+    driver.pipe.pending = 7
+    driver.receive(b"a\n")
+    assert (driver.engine.heard, driver.pipe.is_read, driver.idles) == ([], True, 0)
+    driver.receive(b"b" * LIMIT + b"\n")
+    assert driver.pipe.is_read is False
+    driver.pipe.pending = 0
+    driver.feed()
+    assert (driver.engine.heard, driver.pipe.is_read, driver.idles) == ([b"a", b"b" * LIMIT], True, 1)
+
+
+def test_a_client_hears_what_its_server_says_all_the_same() -> None:
+    driver = Patient()
+    driver.pipe.pending = 7
+    driver.receive(b"a\n")
+    assert (driver.engine.heard, driver.engine.said, driver.pipe.out) == ([b"a"], [b"a"], [])
+    driver.pipe.pending = 0
+    driver.feed()
+    assert driver.pipe.out == [b"a\n"]
+
+
+def test_who_hangs_up_unread_is_noticed() -> None:
+    driver = Driver()
+    driver.pipe.pending = 7
+    driver.receive(b"a" * (LIMIT + 1))
+    driver.turns.pass_time(0.25)
+    assert (driver.ends, len(driver.turns.later)) == (0, 1)
+    driver.pipe.hung_up = True
+    driver.turns.pass_time(0.25)
+    assert (driver.ends, driver.turns.later) == (1, [])
+
+
+def test_nobody_looks_once_it_is_read_again_or_dropped() -> None:
+    for go_on in (Driver.feed, Driver.drop_input):
+        driver = Driver()
+        driver.pipe.pending = 7
+        driver.receive(b"a" * (LIMIT + 1))
+        driver.pipe.pending, driver.pipe.hung_up = 0, True
+        go_on(driver)
+        driver.turns.pass_time(1)
+        assert driver.ends == 0
+
+
+def test_the_end_is_told_and_the_last_line_needs_no_end() -> None:
+    driver = Driver()
+    driver.receive(b"a")
+    driver.receive(b"")
+    assert (driver.ends, driver.engine.heard, driver.lines.at_eof) == (1, [b"a"], True)
+
+
+def test_a_wake_is_one_flush_however_often_it_comes() -> None:
+    driver = Driver()
+    for said in (b"a", b"b"):
+        driver.engine.said.append(said)
+        driver.wake()
+    assert (len(driver.turns.ready), driver.pipe.out) == (1, [])
+    driver.turns.turn()
+    assert driver.pipe.out == [b"a\nb\n"]
+
+
+def test_events_are_handled_even_if_nothing_can_be_written() -> None:
+    driver = Driver()
+    driver.pipe.pending = 7
+    driver.engine.happened, driver.engine.said = ["one", "two"], [b"a"]
+    driver.flush()
+    assert (driver.handled, driver.pipe.out) == (["one", "two"], [])
+
+
+def test_deadlines_come_in_time() -> None:
+    driver = Driver()
+    driver.engine.deadline = 3.0
+    driver.flush()
+    driver.turns.pass_time(2.9)
+    assert driver.handled == []
+    driver.turns.pass_time(0.1)
+    assert (driver.handled, driver.turns.later) == (["timeout at 3.0"], [])
+
+
+def test_the_last_that_the_engine_says_is_written_whatever_waits() -> None:
+    driver = Driver()
+    driver.engine.deadline = 3.0
+    driver.flush()
+    driver.pipe.pending = 7
+    driver.engine.happened, driver.engine.said = ["before"], [b"a"]
+    driver.finish(lambda: driver.engine.happened.append("after"))
+    assert (driver.handled, driver.pipe.out, driver.is_over) == (["before", "after"], [b"a\n"], True)
+    driver.receive(b"b\n")
+    driver.wake()
+    driver.turns.pass_time(9)
+    assert (driver.engine.heard, driver.pipe.out, len(driver.turns.ready)) == ([], [b"a\n"], 0)
+
+
+def test_a_transport_supplies_what_to_do() -> None:
+    bare = StreamDriver(Engine(), LIMIT, Loop())
+    bare.idle()
+    for supplied in (bare.ended, lambda: bare.handle("event")):
+        with pytest.raises(NotImplementedError):
+            supplied()
