@@ -45,6 +45,7 @@ from .client.events import (
 from .client.http import HttpClientSession
 from .client.http_requests import HttpAbort, HttpRequest
 from .client.known import Known
+from .client.options import ClientOptions
 from .errors import (
     AnswerFailed,
     CallAbandoned,
@@ -138,6 +139,7 @@ __all__ = [
     "ClientEngine",
     "ClientEvent",
     "ClientInfo",
+    "ClientOptions",
     "Completion",
     "CompletionRequest",
     "Config",

@@ -1,15 +1,12 @@
-"""What every driver of an engine does alike, whatever its event loop: one timer, and one task for each call."""
+"""What every driver of an engine does alike, whatever its event loop: one timer, and a task for each thing it does."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Hashable
 from math import inf
 from typing import Any, Generic, Protocol, TypeVar
 
-from .call import Call
-from .events import CallCancelled, CallReceived
-
-__all__ = ["Alarm", "CallTasks"]
+__all__ = ["Alarm", "Tasks"]
 
 
 class Handle(Protocol):
@@ -32,6 +29,7 @@ class Task(Protocol):
         """Have `callback` called with the task, once it has ended."""
 
 
+K = TypeVar("K", bound=Hashable)
 T = TypeVar("T", bound=Task)
 
 
@@ -71,21 +69,30 @@ class Alarm:
         self._ring()
 
 
-class CallTasks(Generic[T]):
-    """The tasks of a server's calls. `start` makes a task of a coroutine."""
+class Tasks(Generic[K, T]):
+    """The tasks of a driver, each under a key of its own: a server's call, a client's request.
+
+    `start` makes a task of a coroutine, which may have run to its first wait, or to its end, by then.
+    """
 
     def __init__(self, start: Callable[[Awaitable[None]], T]) -> None:
-        self.running: dict[Call, T] = {}
+        self.running: dict[K, T] = {}
         self._start = start
 
-    def start(self, event: CallReceived) -> None:
-        """Run the call, and forget it once it has ended."""
-        task = self._start(event.run())
+    def start(self, key: K, work: Awaitable[None]) -> None:
+        """Run `work`, and forget it once it has ended."""
+        task = self._start(work)
         if not task.done():
-            self.running[event.call] = task
-            task.add_done_callback(lambda _: self.running.pop(event.call))
+            self.running[key] = task
+            task.add_done_callback(lambda _: self.running.pop(key))
 
-    def cancel(self, event: CallCancelled) -> None:
-        """End the call's task, if it has not ended already."""
-        if event.call in self.running:
-            self.running[event.call].cancel()
+    def cancel(self, key: K) -> None:
+        """End that task, if it has not ended already."""
+        if key in self.running:
+            self.running[key].cancel()
+
+    def cancel_all(self, *, but: object = None) -> None:
+        """End every task, `but` that one."""
+        for task in tuple(self.running.values()):
+            if task is not but:
+                task.cancel()

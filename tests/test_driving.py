@@ -1,4 +1,4 @@
-"""What drivers share: an alarm that is never late, and the tasks of calls."""
+"""What drivers share: an alarm that is never late, and a table of tasks."""
 
 from __future__ import annotations
 
@@ -6,10 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from mcp_sansio import Call, CallCancelled, CallReceived, ClientInfo, Operation
-from mcp_sansio.driving import Alarm, CallTasks
-
-CALL = Call(Operation.PING, 1, None, {}, {}, ClientInfo(), adapter=None)
+from mcp_sansio.driving import Alarm, Tasks
 
 
 class Timers:
@@ -70,7 +67,7 @@ class TestTheAlarm:
         assert timers.due == [8.0]
 
 
-class TestTheTasksOfCalls:
+class TestTasks:
     async def test_run_until_they_end(self) -> None:
         door, ends = asyncio.Event(), []
 
@@ -78,25 +75,27 @@ class TestTheTasksOfCalls:
             await door.wait()
             ends.append("returned")
 
-        tasks, received = CallTasks(asyncio.ensure_future), CallReceived(CALL, run)
-        tasks.start(received)
+        tasks = Tasks[str, asyncio.Future[None]](asyncio.ensure_future)
+        tasks.start("a", run())
         (task,) = tasks.running.values()
         door.set()
         await task
         assert (ends, tasks.running) == (["returned"], {})
-        tasks.cancel(CallCancelled(CALL))
+        tasks.cancel("a")
 
-    async def test_end_when_their_call_is_cancelled(self) -> None:
-        tasks = CallTasks(asyncio.ensure_future)
-        tasks.start(CallReceived(CALL, asyncio.Event().wait))
-        (task,) = tasks.running.values()
-        tasks.cancel(CallCancelled(CALL))
+    async def test_end_when_they_are_cancelled(self) -> None:
+        tasks = Tasks[str, asyncio.Future[None]](asyncio.ensure_future)
+        tasks.start("a", asyncio.Event().wait())
+        tasks.start("b", asyncio.Event().wait())
+        task, other = tasks.running.values()
+        tasks.cancel("a")
         await asyncio.wait([task])
-        assert (task.cancelled(), tasks.running) == (True, {})
+        assert (task.cancelled(), tasks.running) == (True, {"b": other})
+        tasks.cancel("b")
 
     async def test_that_are_done_at_once_are_not_kept(self) -> None:
-        tasks = CallTasks(lambda work: Done())
-        tasks.start(CallReceived(CALL, asyncio.Future))
+        tasks = Tasks[str, Done](lambda work: Done())
+        tasks.start("a", asyncio.Future())
         assert tasks.running == {}
 
 

@@ -6,8 +6,8 @@ import asyncio
 import logging
 from functools import partial
 
-from mcp_sansio import CallCancelled, CallReceived, Event, PeerFaulted, Server
-from mcp_sansio.driving import CallTasks
+from mcp_sansio import Call, CallCancelled, CallReceived, Event, PeerFaulted, Server
+from mcp_sansio.driving import Tasks
 
 from ._channel import GRACE, Channel
 from ._eager import start
@@ -23,7 +23,7 @@ class Serving(Channel):
 
     def __init__(self, server: Server, source: int, sink: int) -> None:
         self._connection = server.connection(wake=self.wake)
-        self._calls = CallTasks(partial(start, asyncio.get_running_loop()))
+        self._calls: Tasks[Call, asyncio.Task[None]] = Tasks(partial(start, asyncio.get_running_loop()))
         super().__init__(self._connection, server.config.max_message, source, sink)
 
     async def serve(self) -> None:
@@ -57,8 +57,8 @@ class Serving(Channel):
     def handle(self, event: Event) -> None:
         """Do what `event` says."""
         if isinstance(event, CallReceived):
-            self._calls.start(event)
+            self._calls.start(event.call, event.run())
         elif isinstance(event, CallCancelled):
-            self._calls.cancel(event)
+            self._calls.cancel(event.call)
         elif isinstance(event, PeerFaulted):
             logger.debug("the client is at fault: %s", event.failure.message)
