@@ -101,7 +101,7 @@ class ReplyJob:
             self._carrier.exchanges.settle(self._flight)
 
     def _is_waiting(self) -> bool:
-        return self._carrier.client.request_of(self.request.id) is self.request
+        return self._carrier.client.flight.request_of(self.request.id) is self.request
 
     def _completed(self) -> None:
         if not self._is_waiting():

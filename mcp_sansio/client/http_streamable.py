@@ -155,8 +155,8 @@ class Streamable:
 
     def _send_again(self, call: OutgoingCall) -> None:
         if self.client.negotiation.state is NegotiationState.READY:
-            del self.client.waiting[call]
-            self.client.send(call)
+            del self.client.flight.waiting[call]
+            self.client.flight.send(call)
         else:
             self.client.negotiation.start()
 
