@@ -43,6 +43,7 @@ from .client.events import (
     ServerFaulted,
 )
 from .client.http import HttpClientSession
+from .client.http_api import GivenHeaders, HttpClientApi
 from .client.http_requests import HttpAbort, HttpRequest
 from .client.known import Known
 from .client.options import ClientOptions
@@ -154,8 +155,10 @@ __all__ = [
     "Failure",
     "FailureKind",
     "GetPromptResult",
+    "GivenHeaders",
     "Head",
     "HttpAbort",
+    "HttpClientApi",
     "HttpClientSession",
     "HttpRequest",
     "HttpTransaction",

@@ -1,0 +1,101 @@
+"""Calls a server over HTTP with aiohttp, whichever revision and transport it has."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import Awaitable, Callable
+from io import BytesIO
+from typing import Unpack
+
+from aiohttp import ClientSession, ClientTimeout, DummyCookieJar, TCPConnector
+
+from mcp_sansio import Adapter, AdapterSet, ClientOptions, GivenHeaders, HttpClientApi, HttpRequest, Runtime
+
+from .eager import start_task
+
+#: The deadlines are the core's: a call has one of its own, and a stream may be quiet for as long as it likes.
+_NO_TIMEOUT = ClientTimeout()
+#: aiohttp warns of larger bodies that are not files.
+_LARGE = 2**20
+_UNCOMPRESSED = {"Accept-Encoding": "identity"}
+
+
+class Client(HttpClientApi["asyncio.Task[None]"]):
+    """Calls the server at `url`. Nothing is sent before the first call.
+
+    `adapter` is the revision to speak, or an `AdapterSet` of those that may be; without it the client finds out what
+    the server speaks. `options` are those of `ClientOptions`.
+
+    `headers` go with every request. A function, plain or ``async``, is called for each of them, so that a token may
+    change. With a `session` of your own, its proxies, certificates, cookies and limits apply, and closing it is yours;
+    a limit on its connections also counts those on which the server is listened to.
+
+    Raises ``ValueError`` for what is no http or https URL, and for what cannot be a header.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        adapter: Adapter | AdapterSet | None = None,
+        *,
+        headers: GivenHeaders | None = None,
+        session: ClientSession | None = None,
+        **options: Unpack[ClientOptions],
+    ) -> None:
+        runtime = Runtime(now=time.monotonic, token_bytes=secrets.token_bytes, event=asyncio.Event)
+        super().__init__(url, adapter, headers, options, runtime=runtime, call_at=_call_at, start=_start)
+        self._session = session
+        self._owns_session = session is None
+
+    async def close(self) -> None:
+        """End everything in flight, with `ConnectionLost`, and the session, where the server has one."""
+        mine = asyncio.current_task()
+        self._begin_to_close(mine)
+        try:
+            while others := [task for task in self._tasks.running.values() if task is not mine]:
+                await asyncio.wait(others)
+        finally:
+            self._tasks.cancel_all(but=mine)
+            self._alarm.stop()
+            if self._owns_session and self._session is not None:
+                await self._session.close()
+
+    async def _exchange(self, request: HttpRequest) -> None:
+        session = self._session or self._open_session()
+        headers, body = request.headers, request.body
+        response = await session.request(
+            request.method,
+            request.url,
+            headers=headers if session.auto_decompress else {**_UNCOMPRESSED, **headers},
+            data=BytesIO(body) if len(body) > _LARGE else body or None,
+            allow_redirects=False,
+            raise_for_status=False,
+            timeout=_NO_TIMEOUT,
+        )
+        engine, exchange, content = self._engine, request.exchange, response.content
+        try:
+            engine.receive_response(exchange, response.status, response.headers)
+            while not content.at_eof():
+                data = content.read_nowait()
+                if not data:
+                    self._pump()
+                    data = await content.readany()
+                engine.receive_data(exchange, data)
+            engine.receive_end(exchange)
+        finally:
+            response.close()  # where it was read to its end, its connection has gone back already
+
+    def _open_session(self) -> ClientSession:
+        # Were the number of connections limited, streams that are listened to could use them up.
+        self._session = ClientSession(connector=TCPConnector(limit=0), cookie_jar=DummyCookieJar())
+        return self._session
+
+
+def _call_at(when: float, callback: Callable[[], None]) -> asyncio.TimerHandle:
+    return asyncio.get_running_loop().call_later(when - time.monotonic(), callback)
+
+
+def _start(work: Awaitable[None]) -> asyncio.Task[None]:
+    return start_task(asyncio.get_running_loop(), work)

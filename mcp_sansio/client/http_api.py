@@ -1,0 +1,102 @@
+"""What every asynchronous client of HTTP does alike, whatever its HTTP library and event loop."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Hashable, Mapping
+from functools import partial
+from typing import Generic, TypeVar
+
+from mcp_sansio.adapters.base import Adapter
+from mcp_sansio.adapters.selection import AdapterSet
+from mcp_sansio.driving import Alarm, Handle, Task, Tasks
+from mcp_sansio.runtime import Runtime
+
+from .api import ClientApi
+from .callbacks import Work
+from .http import HttpClientSession
+from .http_requests import HttpRequest
+from .options import ClientOptions, callbacks_of, engine_options_of
+
+T = TypeVar("T", bound=Task)
+
+GivenHeaders = Mapping[str, str] | Callable[[], "Mapping[str, str] | Awaitable[Mapping[str, str]]"]
+"""Headers of the caller's, or what gives them anew for each request."""
+
+
+class HttpClientApi(ClientApi, Generic[T]):
+    """Calls the server at `url`. A binding subclasses it and supplies `_exchange` and `close`.
+
+    `runtime`, `call_at` (see `Alarm`) and `start` (see `Tasks`) are lent by the event loop.
+    """
+
+    _engine: HttpClientSession
+
+    def __init__(
+        self,
+        url: str,
+        adapters: Adapter | AdapterSet | None,
+        headers: GivenHeaders | None,
+        options: ClientOptions,
+        *,
+        runtime: Runtime,
+        call_at: Callable[[float, Callable[[], None]], Handle],
+        start: Callable[[Awaitable[None]], T],
+    ) -> None:
+        given: Mapping[str, str] = {} if headers is None or callable(headers) else headers
+        engine_options = engine_options_of(options)
+        engine = HttpClientSession(url, headers=given, runtime=runtime, adapters=adapters, **engine_options)
+        self._new_headers = headers if callable(headers) else None
+        self._tasks: Tasks[Hashable, T] = Tasks(start)
+        self._alarm = Alarm(call_at, self._pass_time)
+        super().__init__(engine, **callbacks_of(options))
+
+    # What a binding supplies
+
+    async def _exchange(self, request: HttpRequest) -> None:
+        """Send `request`, and hand all about its response to the engine, calling `_pump` before each wait.
+
+        What is raised is the failure of the request. A cancellation gives it up, and its connection is closed.
+        """
+        raise NotImplementedError
+
+    # What is supplied to the driver
+
+    def _flush(self) -> None:
+        for part in self._engine.data_to_send():
+            if isinstance(part, HttpRequest):
+                self._tasks.start(part.exchange, self._work_on(part))
+            else:
+                self._tasks.cancel(part.exchange)
+        self._alarm.set(self._engine.next_deadline())
+
+    def _spawn(self, work: Work) -> Callable[[], None]:
+        key = object()
+        self._tasks.start(key, work())
+        return partial(self._tasks.cancel, key)
+
+    # What the binding calls as it closes
+
+    def _begin_to_close(self, mine: T | None) -> None:
+        """Give up all that is in flight, but the task that closes. What is to be waited for now tells the server."""
+        if not self._engine.closed:
+            self._tasks.cancel_all(but=mine)
+            self._engine.close()
+            self._pump()
+
+    # Inside
+
+    async def _work_on(self, request: HttpRequest) -> None:
+        try:
+            if self._new_headers is not None:
+                given = self._new_headers()
+                request = request.with_headers(await given if inspect.isawaitable(given) else given)
+            await self._exchange(request)
+        except Exception as error:
+            # Whatever it is, somebody waits for a response that will not come now.
+            self._engine.receive_failure(request.exchange, str(error) or type(error).__name__)
+        self._pump()
+
+    def _pass_time(self) -> None:
+        self._engine.handle_timeout(self._engine.runtime.now())
+        self._pump()
