@@ -92,7 +92,7 @@ def test_a_task_may_wait_for_nothing_else() -> None:
     scheduler.spawn(wrong())
     with pytest.raises(TypeError) as caught:
         scheduler.run()
-    assert str(caught.value) == "a handler in a Simulation may wait for nothing but its Exchange, not 'something'"
+    assert str(caught.value) == "without an event loop there is nothing to wait for but the Exchange, not 'something'"
 
 
 def test_a_fault_in_a_task_is_raised() -> None:

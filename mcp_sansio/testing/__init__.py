@@ -7,23 +7,31 @@ driver of the engines keeps the rules of a transport.
 from __future__ import annotations
 
 from .channel_checks import ChannelClient, check_channel
+from .client import Connection, JoinedClient, PlainClient, PlainListening, connect, every_revision
 from .clock import FakeClock
 from .http_checks import check_http
 from .http_scene import HttpClient, HttpExchange
-from .scheduler import Cancelled, FakeEvent, Scheduler
+from .scheduler import Cancelled, FakeEvent, Pending, Scheduler
 from .simulation import SimulatedChannel, SimulatedHttp, Simulation
 
 __all__ = [
     "Cancelled",
     "ChannelClient",
+    "Connection",
     "FakeClock",
     "FakeEvent",
     "HttpClient",
     "HttpExchange",
+    "JoinedClient",
+    "Pending",
+    "PlainClient",
+    "PlainListening",
     "Scheduler",
     "SimulatedChannel",
     "SimulatedHttp",
     "Simulation",
     "check_channel",
     "check_http",
+    "connect",
+    "every_revision",
 ]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import attrs
+
+T = TypeVar("T")
 
 
 class Cancelled(BaseException):
@@ -82,6 +84,26 @@ class Scheduler:
         self._ready.append(task)
         return task
 
+    def start(self, coroutine: Coroutine[Any, Any, T]) -> Pending[T]:
+        """Start `coroutine` the next time that `run` is called; what is given has its result once it has ended."""
+        return Pending(self, coroutine)
+
+    def complete(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run `coroutine` to its end: what it returns, or raises.
+
+        Raises ``RuntimeError`` where it waits for what nothing here brings about.
+        """
+        pending = self.start(coroutine)
+        self.run()
+        if not pending.done:
+            pending.cancel()
+            raise RuntimeError("this waits for something that nothing brings about")
+        return pending.result()
+
+    def event(self) -> FakeEvent:
+        """Something to wait for."""
+        return FakeEvent(self)
+
     def wake(self, task: Task) -> None:
         """`task` may go on."""
         task.parked = None
@@ -96,6 +118,11 @@ class Scheduler:
         if task in self._ready:
             self._ready.remove(task)
         self._step(task, lambda: task.coroutine.throw(Cancelled()))
+
+    def close(self) -> None:
+        """End every task."""
+        for task in tuple(self._tasks):
+            self.cancel(task)
 
     def run(self) -> None:
         """Go on until every task waits or has ended."""
@@ -113,6 +140,41 @@ class Scheduler:
             self._tasks.pop(task, None)
             raise
         if not isinstance(event, FakeEvent):
-            raise TypeError(f"a handler in a Simulation may wait for nothing but its Exchange, not {event!r}")
+            raise TypeError(f"without an event loop there is nothing to wait for but the Exchange, not {event!r}")
         task.parked = event
         event.park(task)
+
+
+class Pending(Generic[T]):
+    """A coroutine that was started, and what comes of it."""
+
+    def __init__(self, scheduler: Scheduler, coroutine: Coroutine[Any, Any, T]) -> None:
+        self.done = False
+        self._scheduler = scheduler
+        self._coroutine = coroutine
+        self._value: list[T] = []
+        self._error: BaseException | None = None
+        self._task = scheduler.spawn(self._run())
+
+    async def _run(self) -> None:
+        try:
+            self._value.append(await self._coroutine)
+        except BaseException as error:  # it is the caller's, whatever it is
+            self._error = error
+        finally:
+            self.done = True
+
+    def result(self) -> T:
+        """What it returned. Raises what it raised, and ``RuntimeError`` before its end."""
+        if not self.done:
+            raise RuntimeError("it has not ended")
+        if self._error is not None:
+            raise self._error
+        return self._value[0]
+
+    def cancel(self) -> None:
+        """End it where it stands, unless it has ended."""
+        self._scheduler.cancel(self._task)
+        if not self.done:  # it had not begun
+            self._coroutine.close()
+            self._error, self.done = Cancelled(), True

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from mcp_sansio.call import Call
 from mcp_sansio.events import Body, CallCancelled, CallReceived, End, Event, Head, StoreNeeded
@@ -23,7 +23,8 @@ from mcp_sansio.wire.json import decode, encode
 from mcp_sansio.wire.sse import EventDecoder, Oversize, ServerSentEvent
 
 from .clock import FakeClock
-from .scheduler import FakeEvent, Scheduler, Task
+from .loops import LoopScheduler
+from .scheduler import Scheduler
 
 
 class Simulation:
@@ -33,17 +34,20 @@ class Simulation:
     that it brings about, until all handlers wait or are done.
     """
 
-    def __init__(self, registry: Registry, **options: Any) -> None:
+    def __init__(
+        self, registry: Registry, *, scheduler: Scheduler | LoopScheduler | None = None, **options: Any
+    ) -> None:
         self.clock = FakeClock()
-        self.scheduler = Scheduler()
+        self.scheduler = Scheduler() if scheduler is None else scheduler
+        self._stirred = False
         counter = itertools.count(1)
         self.runtime = Runtime(
             now=self.clock,
             token_bytes=lambda size: next(counter).to_bytes(size, "big"),
-            event=lambda: FakeEvent(self.scheduler),
+            event=self.scheduler.event,
         )
         self.server = Server(registry, runtime=self.runtime, **options)
-        self.peers: list[SimulatedHttp | SimulatedChannel] = []
+        self.peers: list[Peer] = []
 
     def http(
         self,
@@ -58,7 +62,7 @@ class Simulation:
 
         ``Content-Type`` and ``Accept`` are what a client should send, unless `headers` say otherwise.
         """
-        exchange = self._exchange(self.server.http_transaction(wake=lambda: None, **options))
+        exchange = self._exchange(self.server.http_transaction(wake=self.stir, **options))
         exchange.request(body, method=method, target=target, headers=headers)
         return exchange
 
@@ -73,62 +77,108 @@ class Simulation:
         **options: Any,
     ) -> SimulatedHttp:
         """Send an HTTP request to the pair of endpoints of the first HTTP transport."""
-        exchange = self._exchange(self.server.pair_transaction(message_path=message_path, **options))
+        exchange = self._exchange(self.server.pair_transaction(message_path=message_path, wake=self.stir, **options))
         exchange.request(body, method=method, target=target, headers=headers)
         return exchange
 
     def channel(self, **options: Any) -> SimulatedChannel:
         """Open a duplex channel. `options` are those of `Server.connection`."""
-        channel = SimulatedChannel(self, self.server.connection(**options))
-        self.peers.append(channel)
+        channel = SimulatedChannel(self, self.server.connection(wake=self.stir, **options))
+        self.add(channel)
         return channel
+
+    def add(self, peer: Peer) -> None:
+        """Drive the engine of `peer`, too."""
+        self.peers.append(peer)
 
     def _exchange(self, transaction: HttpTransaction) -> SimulatedHttp:
         exchange = SimulatedHttp(self, transaction)
-        self.peers.append(exchange)
+        self.add(exchange)
         return exchange
 
     def advance(self, seconds: float) -> None:
         """Let time pass, stopping at every deadline on the way."""
         end = self.clock() + seconds
         while True:
-            due = [(at, peer) for peer in self.peers if (at := peer.engine.next_deadline()) is not None]
-            at, peer = min(due, key=lambda pair: pair[0], default=(end, None))
-            if peer is None or at > end:
+            due = self.next_deadline()
+            if due is None or due > end:
                 break
-            self.clock.advance(max(0.0, at - self.clock()))
-            peer.engine.handle_timeout(self.clock())
-            self.settle()
+            self.advance_to(due)
         self.clock.advance(end - self.clock())
+
+    def next_deadline(self) -> float | None:
+        """The next time at which something is due by itself, in seconds of the clock."""
+        due = [at for peer in self.peers if (at := peer.engine.next_deadline()) is not None]
+        return min(due, default=None)
+
+    def advance_to(self, deadline: float) -> None:
+        """Let the time of `next_deadline` come, and what is due with it happen."""
+        self.clock.advance(max(0.0, deadline - self.clock()))
+        for peer in tuple(self.peers):
+            due = peer.engine.next_deadline()
+            if due is not None and due <= self.clock():
+                peer.engine.handle_timeout(self.clock())
+                self.settle()
 
     def settle(self) -> None:
         """Run everything that can run, on every request and channel."""
+        self._stirred = True  # whatever is stirred up meanwhile is seen to here
         self.scheduler.run()
         # Taking what there is to send lets a handler go on that waits for its client to keep up.
-        while sum(peer.take() for peer in self.peers) or self.scheduler.ready:
+        while sum([peer.take() for peer in tuple(self.peers)]) or self.scheduler.ready:
             self.scheduler.run()
+        self._stirred = False
+
+    def stir(self) -> None:
+        """An engine has something to take: on an event loop that is done in a moment, otherwise by `settle`."""
+        if isinstance(self.scheduler, LoopScheduler) and not self._stirred:
+            self._stirred = True
+            self.scheduler.soon(self.settle)
 
 
-class _Peer:
+class Engine(Protocol):
+    """What the engines of both roles have in common."""
+
+    def events(self) -> list[Any]:
+        """See `HttpTransaction.events`."""
+
+    def next_deadline(self) -> float | None:
+        """See `HttpTransaction.next_deadline`."""
+
+    def handle_timeout(self, now: float) -> None:
+        """See `HttpTransaction.handle_timeout`."""
+
+
+class Peer(Protocol):
+    """An engine in a simulation, and what drives it."""
+
+    @property
+    def engine(self) -> Engine:
+        """The engine."""
+
+    def take(self) -> bool:
+        """Take everything from the engine. True where that may have brought something about."""
+
+
+class _ServerPeer:
     """What a simulated request and a simulated channel have in common: the events of their engine."""
 
     def __init__(self, simulation: Simulation, engine: Any) -> None:
         self.simulation = simulation
         self.engine = engine
         self.happened: list[Event] = []
-        self._tasks: dict[Call, Task] = {}
+        self._tasks: dict[Call, Any] = {}
 
     def take(self) -> bool:
-        """Take everything from the engine. True where there was an event."""
+        """See `Peer.take`."""
         events: list[Event] = self.engine.events()
         for event in events:
             self.happened.append(event)
             self._handle(event)
-        self.take_data()
-        return bool(events)
+        return self.take_data() or bool(events)
 
-    def take_data(self) -> None:
-        """Take what the engine has to send."""
+    def take_data(self) -> bool:
+        """Take what the engine has to send. True where that brings something about."""
         raise NotImplementedError
 
     def _handle(self, event: Event) -> None:
@@ -145,7 +195,7 @@ async def _coroutine(event: CallReceived | StoreNeeded) -> None:
     await event.run()
 
 
-class SimulatedHttp(_Peer):
+class SimulatedHttp(_ServerPeer):
     """One HTTP request, and its response as far as it has come."""
 
     engine: HttpTransaction
@@ -171,8 +221,8 @@ class SimulatedHttp(_Peer):
         self.engine.receive_disconnect()
         self.simulation.settle()
 
-    def take_data(self) -> None:
-        """See `_Peer.take_data`."""
+    def take_data(self) -> bool:
+        """See `_ServerPeer.take_data`."""
         for part in self.engine.data_to_send():
             if isinstance(part, Head):
                 self.head = part
@@ -180,6 +230,7 @@ class SimulatedHttp(_Peer):
                 self.body += part.data
             elif isinstance(part, End):
                 self.ended = True
+        return False
 
     @property
     def status(self) -> int | None:
@@ -212,7 +263,7 @@ class SimulatedHttp(_Peer):
         return [decode(event.data) for event in events if event.event == "message" and event.data]
 
 
-class SimulatedChannel(_Peer):
+class SimulatedChannel(_ServerPeer):
     """A duplex channel, and the messages that came out of it."""
 
     engine: ServerConnection
@@ -233,9 +284,10 @@ class SimulatedChannel(_Peer):
         self.engine.receive_eof()
         self.simulation.settle()
 
-    def take_data(self) -> None:
-        """See `_Peer.take_data`."""
+    def take_data(self) -> bool:
+        """See `_ServerPeer.take_data`."""
         self.sent += self.engine.data_to_send()
+        return False
 
     @property
     def messages(self) -> list[JSON]:

@@ -1,0 +1,274 @@
+"""A client and a server that are joined in memory, for tests with an event loop and for tests without one."""
+
+from __future__ import annotations
+
+import functools
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+
+from mcp_sansio.adapters.base import Adapter
+from mcp_sansio.adapters.selection import AdapterSet
+from mcp_sansio.changes import Change
+from mcp_sansio.client.api import ClientApi
+from mcp_sansio.client.calls import OutgoingCall
+from mcp_sansio.client.config import ClientConfig
+from mcp_sansio.client.connection import ClientConnection
+from mcp_sansio.client.driver import OnAsk, OnChange, OnLog, OnProgress, Work
+from mcp_sansio.client.engine import ClientEngine
+from mcp_sansio.client.known import Known
+from mcp_sansio.registry import Registry
+from mcp_sansio.server.config import Config
+from mcp_sansio.types import JSON, Completion, GetPromptResult, ReadResourceResult, ServerDescription
+
+from .clock import FakeClock
+from .links import ChannelLink, Link
+from .loops import LoopScheduler, running_scheduler
+from .scheduler import Pending, Scheduler
+from .simulation import Simulation
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+#: The names of all revisions, newest first: ``@pytest.mark.parametrize("revision", every_revision)``.
+every_revision = AdapterSet.default().versions
+
+_DAY = 86_400.0
+
+
+def connect(
+    registry: Registry | Simulation,
+    revision: str | Adapter | AdapterSet | None = None,
+    *,
+    on_ask: OnAsk | None = None,
+    on_progress: OnProgress | None = None,
+    on_log: OnLog | None = None,
+    on_change: OnChange | None = None,
+    config: Config | None = None,
+    client_config: ClientConfig | None = None,
+    principal: str | None = None,
+    **options: Any,
+) -> Connection:
+    """Join a client to a server of `registry`, in memory.
+
+    In a plain test: ``with connect(registry) as client: client.call_tool(…)``. No event loop is needed or imported, and
+    handlers wait for nothing but their Exchange. In a test on asyncio or trio: ``async with connect(registry) as
+    client: await client.call_tool(…)``. There handlers, callbacks and the test may wait for whatever the loop has. The
+    two give a `PlainClient` and a `JoinedClient`, with the methods of every client. Time stands still on both sides
+    until ``client.advance(seconds)``.
+
+    `revision` is one (by its name, or an adapter), some, or ``None`` for a client that finds out by itself. The
+    callbacks, plain or ``async``, are those of every client. `config` and `principal` are the server's, `client_config`
+    and `options` (``client_info``, ``capabilities``, ``log_level``, ``known``) the client's. For a server with more
+    options, or with several clients, give its `Simulation` in place of the registry.
+    """
+    adapters = AdapterSet.default().only(revision) if isinstance(revision, str) else revision
+    engine_options = {
+        "adapters": adapters,
+        "config": client_config,
+        "can_answer": on_ask is not None,
+        "wants_changes": on_change is not None,
+        **options,
+    }
+    callbacks = {"on_ask": on_ask, "on_progress": on_progress, "on_log": on_log, "on_change": on_change}
+
+    def join(scheduler: Scheduler | LoopScheduler) -> tuple[JoinedClient, Link]:
+        simulation = registry
+        if not isinstance(simulation, Simulation):
+            simulation = Simulation(simulation, scheduler=scheduler, config=config)
+        engine = ClientConnection(runtime=simulation.runtime, **engine_options)
+        client = JoinedClient(simulation, engine, **callbacks)
+        return client, ChannelLink(simulation, engine, client, principal=principal)
+
+    return Connection(join)
+
+
+class Connection:
+    """What `connect` gives: entered by ``with`` in a plain test, and by ``async with`` on an event loop."""
+
+    def __init__(self, join: Callable[[Scheduler | LoopScheduler], tuple[JoinedClient, Link]]) -> None:
+        self._join = join
+        self._links: list[tuple[Scheduler | LoopScheduler, Link]] = []
+
+    def __enter__(self) -> PlainClient:
+        return PlainClient(self._enter(Scheduler()))
+
+    def __exit__(self, *raised: object) -> None:
+        self._leave().close()
+
+    async def __aenter__(self) -> JoinedClient:
+        return self._enter(running_scheduler())
+
+    async def __aexit__(self, *raised: object) -> None:
+        await self._leave().close()
+
+    def _enter(self, scheduler: Scheduler | LoopScheduler) -> JoinedClient:
+        client, link = self._join(scheduler)
+        self._links.append((scheduler, link))
+        return client
+
+    def _leave(self) -> Any:
+        """Close the connection. What is given has the tasks that are left, unless they are somebody else's."""
+        scheduler, link = self._links.pop()
+        link.close()
+        return scheduler
+
+
+class JoinedClient(ClientApi):
+    """A client whose server is in the same `simulation`, for tests that have an event loop.
+
+    It has the methods of every client. Time stands still until `advance`.
+    """
+
+    def __init__(self, simulation: Simulation, engine: ClientEngine, **callbacks: Any) -> None:
+        self.simulation = simulation
+        super().__init__(engine, **callbacks)
+
+    @property
+    def clock(self) -> FakeClock:
+        """The clock of both sides."""
+        return self.simulation.clock
+
+    async def advance(self, seconds: float) -> None:
+        """Let time pass for both sides, stopping at every deadline on the way."""
+        scheduler, end = self.simulation.scheduler, self.clock() + seconds
+        assert isinstance(scheduler, LoopScheduler)
+        await scheduler.settle()
+        while (due := self.simulation.next_deadline()) is not None and due <= end:
+            self.simulation.advance_to(due)
+            await scheduler.settle()
+        self.clock.advance(end - self.clock())
+
+    def _flush(self) -> None:
+        self.simulation.stir()
+
+    def _spawn(self, work: Work) -> Callable[[], None]:
+        scheduler: Any = self.simulation.scheduler
+
+        async def run() -> None:
+            await work()
+
+        task = scheduler.spawn(run())
+        return lambda: scheduler.cancel(task)
+
+
+def _plain(
+    method: Callable[Concatenate[ClientApi, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[PlainClient, P], T]:
+    @functools.wraps(method)
+    def plain(client: PlainClient, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return client.run(method(client.calls, *args, **kwargs))
+
+    return plain
+
+
+class PlainClient:
+    """A client whose server is in the same `simulation`, for tests that have no event loop.
+
+    It has the methods of every client without their ``await``. When everybody waits, time passes by itself up to the
+    next thing that is due, so a call that nothing answers ends in its timeout at once.
+
+    `calls` has the same methods as coroutines, for `start` and `run`.
+    """
+
+    def __init__(self, calls: JoinedClient) -> None:
+        self.calls = calls
+        self.simulation = calls.simulation
+
+    initialize = _plain(ClientApi.initialize)
+    ping = _plain(ClientApi.ping)
+    set_log_level = _plain(ClientApi.set_log_level)
+    list_tools = _plain(ClientApi.list_tools)
+    list_resources = _plain(ClientApi.list_resources)
+    list_resource_templates = _plain(ClientApi.list_resource_templates)
+    list_prompts = _plain(ClientApi.list_prompts)
+    call_tool = _plain(ClientApi.call_tool)
+
+    def read_resource(self, uri: str, **options: Any) -> ReadResourceResult | dict[str, JSON]:
+        """See `ClientApi.read_resource`."""
+        return self.run(self.calls.read_resource(uri, **options))
+
+    def get_prompt(
+        self, name: str, arguments: Mapping[str, str] | None = None, **options: Any
+    ) -> GetPromptResult | dict[str, JSON]:
+        """See `ClientApi.get_prompt`."""
+        return self.run(self.calls.get_prompt(name, arguments, **options))
+
+    def complete(self, ref: Mapping[str, str], name: str, value: str = "", **options: Any) -> Completion:
+        """See `ClientApi.complete`."""
+        return self.run(self.calls.complete(ref, name, value, **options))
+
+    @property
+    def clock(self) -> FakeClock:
+        """The clock of both sides."""
+        return self.simulation.clock
+
+    @property
+    def adapter(self) -> Adapter | None:
+        """See `ClientApi.adapter`."""
+        return self.calls.adapter
+
+    @property
+    def server(self) -> ServerDescription | None:
+        """See `ClientApi.server`."""
+        return self.calls.server
+
+    @property
+    def known(self) -> Known | None:
+        """See `ClientApi.known`."""
+        return self.calls.known
+
+    def listen(self, **wanted: Any) -> PlainListening:
+        """See `ClientApi.listen`; a plain context manager, and what it gives is iterated over without ``async``."""
+        return PlainListening(self, wanted)
+
+    def start(self, coroutine: Coroutine[Any, Any, T]) -> Pending[T]:
+        """Begin with ``client.calls.call_tool(…)``, say, and go on: what is given has its result once it has ended."""
+        scheduler = self.simulation.scheduler
+        assert isinstance(scheduler, Scheduler)
+        pending = scheduler.start(coroutine)
+        self.simulation.settle()
+        return pending
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine to its end: what it returns, or raises. Time passes when everybody waits.
+
+        Raises ``RuntimeError`` where it waits for what nothing brings about, even in a day.
+        """
+        pending, limit = self.start(coroutine), self.clock() + _DAY
+        while not pending.done:
+            due = self.simulation.next_deadline()
+            if due is None or due > limit:
+                pending.cancel()
+                raise RuntimeError("this waits for something that nothing brings about")
+            self.simulation.advance_to(due)
+        return pending.result()
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass for both sides, stopping at every deadline on the way."""
+        self.simulation.settle()
+        self.simulation.advance(seconds)
+
+
+class PlainListening:
+    """What `PlainClient.listen` gives. Iterate over it for the changes that have come since the last time."""
+
+    def __init__(self, client: PlainClient, wanted: Mapping[str, Any]) -> None:
+        self._client = client
+        self._wanted = {"tools": False, "prompts": False, "resources": False, "uris": (), **wanted}
+        self._changes: deque[Change] = deque()
+        self._call: OutgoingCall | None = None
+
+    def __enter__(self) -> Self:
+        self._call = self._client.run(self._client.calls._begin_listening(self._wanted, self._changes))
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        if self._call is not None:
+            self._client.calls._end_listening(self._call)
+            self._client.simulation.settle()
+
+    def __iter__(self) -> Iterator[Change]:
+        self._client.simulation.settle()
+        while self._changes:
+            yield self._changes.popleft()
