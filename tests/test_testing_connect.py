@@ -7,12 +7,14 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import attrs
 import pytest
 
 import mcp_sansio
+import speak
+import support
 from mcp_sansio import (
     CallTimeout,
     Change,
@@ -28,7 +30,11 @@ from mcp_sansio import (
 from mcp_sansio.testing import JoinedClient, PlainClient, Simulation, connect, every_revision
 
 JSON = Any
-everywhere = pytest.mark.parametrize("revision", every_revision)
+Over = Literal["channel", "http", "pair"]
+#: Every revision, and everything that may lie between the two.
+WAYS = [(revision, over) for revision in every_revision for over in ("channel", "http")]
+WAYS += [(revision, "pair") for revision in speak.HANDSHAKE]
+everywhere = pytest.mark.parametrize(("revision", "over"), WAYS)
 
 
 @attrs.define
@@ -83,8 +89,8 @@ def text(result: Any) -> str:
 
 
 @everywhere
-def test_a_plain_test(revision: str) -> None:
-    with connect(Bakery().registry, revision) as client:
+def test_a_plain_test(revision: str, over: Over) -> None:
+    with connect(Bakery().registry, revision, over=over) as client:
         assert isinstance(client, PlainClient)
         assert client.initialize().name == "bakery"
         assert client.adapter is not None
@@ -104,21 +110,21 @@ def test_the_revision_is_found_out() -> None:
 
 
 @everywhere
-def test_a_tool_that_asks(revision: str) -> None:
+def test_a_tool_that_asks(revision: str, over: Over) -> None:
     asked: list[JSON] = []
 
     def say(request: JSON) -> JSON:
         asked.append(request["params"]["message"])
         return elicit_accept() if len(asked) == 1 else elicit_decline()
 
-    with connect(Bakery().registry, revision, on_ask=say) as client:
+    with connect(Bakery().registry, revision, over=over, on_ask=say) as client:
         assert text(client.call_tool("throw_away", {"kind": "rye"})) == "no more rye"
         assert text(client.call_tool("throw_away", {"kind": "oat"})) == "kept"
     assert asked == ["Throw away all rye bread?", "Throw away all oat bread?"]
 
 
 @everywhere
-def test_what_is_reported(revision: str) -> None:
+def test_what_is_reported(revision: str, over: Over) -> None:
     heard: list[Any] = []
     with connect(
         Bakery().registry,
@@ -132,9 +138,9 @@ def test_what_is_reported(revision: str) -> None:
 
 
 @everywhere
-def test_time_passes_when_everybody_waits(revision: str) -> None:
+def test_time_passes_when_everybody_waits(revision: str, over: Over) -> None:
     bakery = Bakery()
-    with connect(bakery.registry, revision) as client:
+    with connect(bakery.registry, revision, over=over) as client:
         with pytest.raises(CallTimeout):
             client.call_tool("prove", timeout=30)
         assert client.clock() == 30.0
@@ -142,8 +148,8 @@ def test_time_passes_when_everybody_waits(revision: str) -> None:
 
 
 @everywhere
-def test_time_under_control(revision: str) -> None:
-    with connect(Bakery().registry, revision, config=Config(call_timeout=45)) as client:
+def test_time_under_control(revision: str, over: Over) -> None:
+    with connect(Bakery().registry, revision, over=over, server_config=Config(call_timeout=45)) as client:
         call = client.start(client.calls.call_tool("prove"))
         client.advance(44.5)
         assert not call.done
@@ -155,9 +161,9 @@ def test_time_under_control(revision: str) -> None:
 
 
 @everywhere
-def test_a_call_is_given_up(revision: str) -> None:
+def test_a_call_is_given_up(revision: str, over: Over) -> None:
     bakery = Bakery()
-    with connect(bakery.registry, revision) as client:
+    with connect(bakery.registry, revision, over=over) as client:
         call = client.start(client.calls.call_tool("prove"))
         assert bakery.running == ["prove"]
         call.cancel()
@@ -174,9 +180,9 @@ def test_a_call_is_given_up_before_it_began() -> None:
 
 
 @everywhere
-def test_calls_in_flight_end_with_the_client(revision: str) -> None:
+def test_calls_in_flight_end_with_the_client(revision: str, over: Over) -> None:
     bakery = Bakery()
-    with connect(bakery.registry, revision) as client:
+    with connect(bakery.registry, revision, over=over) as client:
         call = client.start(client.calls.call_tool("prove"))
         scheduler = client.simulation.scheduler
     assert (bakery.running, call.done, len(scheduler)) == ([], True, 0)
@@ -193,9 +199,9 @@ def test_waiting_for_nothing() -> None:
 
 
 @everywhere
-def test_changes(revision: str) -> None:
+def test_changes(revision: str, over: Over) -> None:
     bakery = Bakery()
-    with connect(bakery.registry, revision) as client, client.listen(tools=True) as changes:
+    with connect(bakery.registry, revision, over=over) as client, client.listen(tools=True) as changes:
         assert list(changes) == []
         bakery.registry.remove_tool("price")
         assert list(changes) == [Change(ChangeKind.TOOLS)]
@@ -203,10 +209,10 @@ def test_changes(revision: str) -> None:
 
 
 @everywhere
-def test_two_clients_of_one_server(revision: str) -> None:
+def test_two_clients_of_one_server(revision: str, over: Over) -> None:
     bakery = Bakery()
     simulation = Simulation(bakery.registry)
-    with connect(simulation, revision) as one, connect(simulation, revision) as two:
+    with connect(simulation, revision, over=over) as one, connect(simulation, revision, over=over) as two:
         call = one.start(one.calls.call_tool("prove"))
         assert text(two.call_tool("price", {"loaves": 1})) == "3 euros"
         assert not call.done
@@ -238,6 +244,7 @@ def test_a_handler_that_waits_for_a_loop_is_told_apart() -> None:
 
 def test_no_event_loop_is_imported(tmp_path: Path) -> None:
     source = '''
+import itertools
 import sys
 from mcp_sansio import Exchange, Registry, elicit, elicit_accept
 from mcp_sansio.testing import connect, every_revision
@@ -250,8 +257,8 @@ async def throw_away(kind: str, ex: Exchange) -> str:
     answer = await ex.ask("sure", elicit("Sure?"))
     return f"no more {kind}" if answer.accepted else "kept"
 
-for revision in every_revision:
-    with connect(registry, revision, on_ask=lambda request: elicit_accept()) as client:
+for revision, over in itertools.product(every_revision, ("channel", "http")):
+    with connect(registry, revision, over=over, on_ask=lambda request: elicit_accept()) as client:
         print(client.call_tool("throw_away", {"kind": "rye"}).content[0].text)
 print(sorted(set(sys.modules) & {"asyncio", "trio", "anyio", "selectors", "socket", "ssl", "threading", "time"}))
 '''
@@ -261,14 +268,14 @@ print(sorted(set(sys.modules) & {"asyncio", "trio", "anyio", "selectors", "socke
     code = f"import attrs, msgspec, runpy; runpy.run_path({str(program)!r})"
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     *said, modules = done.stdout.splitlines()
-    assert said == ["no more rye"] * len(every_revision)
+    assert said == ["no more rye"] * len(every_revision) * 2
     assert not {"asyncio", "trio", "anyio", "selectors", "socket", "ssl"} & set(eval(modules))
 
 
 # On asyncio, and on trio
 
 
-async def _whole(revision: str, sleep: Any, event: Any) -> None:
+async def _whole(revision: str, over: Over, sleep: Any, event: Any) -> None:
     """What holds on any loop: handlers, callbacks and the test wait for whatever it has."""
     bakery = Bakery()
     go_on, heard = event(), []
@@ -290,7 +297,7 @@ async def _whole(revision: str, sleep: Any, event: Any) -> None:
         await sleep(0)
         go_on.set()
 
-    async with connect(bakery.registry, revision, on_ask=say, on_progress=report) as client:
+    async with connect(bakery.registry, revision, over=over, on_ask=say, on_progress=report) as client:
         assert isinstance(client, JoinedClient)
         assert text(await client.call_tool("throw_away", {"kind": "rye"})) == "no more rye"
         assert text(await client.call_tool("rise")) == "risen"
@@ -303,15 +310,15 @@ async def _whole(revision: str, sleep: Any, event: Any) -> None:
 
 
 @everywhere
-async def test_on_asyncio(revision: str) -> None:
-    await _whole(revision, asyncio.sleep, asyncio.Event)
+async def test_on_asyncio(revision: str, over: Over) -> None:
+    await _whole(revision, over, asyncio.sleep, asyncio.Event)
     assert len(asyncio.all_tasks()) == 1
 
 
 @everywhere
-async def test_time_on_asyncio(revision: str) -> None:
+async def test_time_on_asyncio(revision: str, over: Over) -> None:
     bakery = Bakery()
-    async with connect(bakery.registry, revision, config=Config(call_timeout=45)) as client:
+    async with connect(bakery.registry, revision, over=over, server_config=Config(call_timeout=45)) as client:
         call = asyncio.create_task(client.call_tool("prove"))  # type: ignore[arg-type,var-annotated]
         await client.advance(44.5)
         assert (bakery.running, call.done()) == (["prove"], False)
@@ -322,9 +329,9 @@ async def test_time_on_asyncio(revision: str) -> None:
 
 
 @everywhere
-async def test_a_task_that_is_cancelled_gives_its_call_up(revision: str) -> None:
+async def test_a_task_that_is_cancelled_gives_its_call_up(revision: str, over: Over) -> None:
     bakery = Bakery()
-    async with connect(bakery.registry, revision) as client:
+    async with connect(bakery.registry, revision, over=over) as client:
         call = asyncio.create_task(client.call_tool("prove"))  # type: ignore[arg-type,var-annotated]
         await client.advance(0)
         call.cancel()
@@ -344,18 +351,18 @@ async def test_what_is_in_flight_ends_with_the_client() -> None:
 
 
 @everywhere
-def test_on_trio(revision: str) -> None:
-    trio = pytest.importorskip("trio")
-    trio.run(_whole, revision, trio.sleep, trio.Event)
+def test_on_trio(revision: str, over: Over) -> None:
+    trio = support.need("trio")
+    trio.run(_whole, revision, over, trio.sleep, trio.Event)
 
 
 @everywhere
-def test_time_on_trio(revision: str) -> None:
-    trio = pytest.importorskip("trio")
+def test_time_on_trio(revision: str, over: Over) -> None:
+    trio = support.need("trio")
 
     async def main() -> None:
         bakery = Bakery()
-        async with connect(bakery.registry, revision, config=Config(call_timeout=45)) as client:
+        async with connect(bakery.registry, revision, over=over, server_config=Config(call_timeout=45)) as client:
             failures: list[ServerError] = []
 
             async def call() -> None:

@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import functools
-from collections import deque
 from collections.abc import Callable, Coroutine, Iterator, Mapping
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar, Unpack
 
 from mcp_sansio.adapters.base import Adapter
 from mcp_sansio.adapters.selection import AdapterSet
 from mcp_sansio.changes import Change
-from mcp_sansio.client.api import ClientApi
-from mcp_sansio.client.calls import OutgoingCall
-from mcp_sansio.client.config import ClientConfig
+from mcp_sansio.client.api import ClientApi, Listening
+from mcp_sansio.client.callbacks import Work
 from mcp_sansio.client.connection import ClientConnection
-from mcp_sansio.client.driver import OnAsk, OnChange, OnLog, OnProgress, Work
 from mcp_sansio.client.engine import ClientEngine
+from mcp_sansio.client.http import HttpClientSession
 from mcp_sansio.client.known import Known
+from mcp_sansio.client.options import ClientOptions, callbacks_of, engine_options_of
 from mcp_sansio.registry import Registry
 from mcp_sansio.server.config import Config
 from mcp_sansio.types import JSON, Completion, GetPromptResult, ReadResourceResult, ServerDescription
 
 from .clock import FakeClock
-from .links import ChannelLink, Link
+from .links import STREAM_PATH, ChannelLink, HttpLink, Link
 from .loops import LoopScheduler, running_scheduler
 from .scheduler import Pending, Scheduler
 from .simulation import Simulation
@@ -34,20 +33,19 @@ T = TypeVar("T")
 every_revision = AdapterSet.default().versions
 
 _DAY = 86_400.0
+_HOST = "http://server.example"
+_URLS = {"http": f"{_HOST}/mcp", "pair": f"{_HOST}{STREAM_PATH}"}
 
 
 def connect(
     registry: Registry | Simulation,
     revision: str | Adapter | AdapterSet | None = None,
     *,
-    on_ask: OnAsk | None = None,
-    on_progress: OnProgress | None = None,
-    on_log: OnLog | None = None,
-    on_change: OnChange | None = None,
-    config: Config | None = None,
-    client_config: ClientConfig | None = None,
+    over: Literal["channel", "http", "pair"] = "channel",
+    headers: Mapping[str, str] = {},
     principal: str | None = None,
-    **options: Any,
+    server_config: Config | None = None,
+    **options: Unpack[ClientOptions],
 ) -> Connection:
     """Join a client to a server of `registry`, in memory.
 
@@ -57,28 +55,30 @@ def connect(
     two give a `PlainClient` and a `JoinedClient`, with the methods of every client. Time stands still on both sides
     until ``client.advance(seconds)``.
 
-    `revision` is one (by its name, or an adapter), some, or ``None`` for a client that finds out by itself. The
-    callbacks, plain or ``async``, are those of every client. `config` and `principal` are the server's, `client_config`
-    and `options` (``client_info``, ``capabilities``, ``log_level``, ``known``) the client's. For a server with more
-    options, or with several clients, give its `Simulation` in place of the registry.
+    `revision` is one (by its name, or an adapter), some, or ``None`` for a client that finds out by itself. Between the
+    two lies a channel, Streamable HTTP, or the pair of endpoints that was before it: `over`. `headers` go with every
+    request over HTTP, and `principal` is whom the server takes the client for. `server_config` are the limits of the
+    server, and `options` those of every client (`ClientOptions`).
+
+    For a server with other options, or with several clients in a plain test, give its `Simulation` for the registry.
     """
     adapters = AdapterSet.default().only(revision) if isinstance(revision, str) else revision
-    engine_options = {
-        "adapters": adapters,
-        "config": client_config,
-        "can_answer": on_ask is not None,
-        "wants_changes": on_change is not None,
-        **options,
-    }
-    callbacks = {"on_ask": on_ask, "on_progress": on_progress, "on_log": on_log, "on_change": on_change}
+    engine_options = {"adapters": adapters, **engine_options_of(options)}
 
-    def join(scheduler: Scheduler | LoopScheduler) -> tuple[JoinedClient, Link]:
+    def join(scheduler: Scheduler | LoopScheduler) -> JoinedClient:
         simulation = registry
         if not isinstance(simulation, Simulation):
-            simulation = Simulation(simulation, scheduler=scheduler, config=config)
-        engine = ClientConnection(runtime=simulation.runtime, **engine_options)
-        client = JoinedClient(simulation, engine, **callbacks)
-        return client, ChannelLink(simulation, engine, client, principal=principal)
+            simulation = Simulation(simulation, scheduler=scheduler, config=server_config)
+        engine_options["runtime"] = simulation.runtime
+        if over == "channel":
+            channel = ClientConnection(**engine_options)
+            client = JoinedClient(simulation, channel, options)
+            client.link = ChannelLink(simulation, channel, client, principal)
+        else:
+            session = HttpClientSession(_URLS[over], headers=headers, **engine_options)
+            client = JoinedClient(simulation, session, options)
+            client.link = HttpLink(simulation, session, client, principal)
+        return client
 
     return Connection(join)
 
@@ -86,32 +86,34 @@ def connect(
 class Connection:
     """What `connect` gives: entered by ``with`` in a plain test, and by ``async with`` on an event loop."""
 
-    def __init__(self, join: Callable[[Scheduler | LoopScheduler], tuple[JoinedClient, Link]]) -> None:
+    def __init__(self, join: Callable[[Scheduler | LoopScheduler], JoinedClient]) -> None:
         self._join = join
-        self._links: list[tuple[Scheduler | LoopScheduler, Link]] = []
+        self._entered: list[tuple[Any, JoinedClient]] = []
 
     def __enter__(self) -> PlainClient:
         return PlainClient(self._enter(Scheduler()))
 
     def __exit__(self, *raised: object) -> None:
-        self._leave().close()
+        scheduler, client = self._entered.pop()
+        client.give_up()
+        client.link.cut()
+        client.simulation.settle()
+        scheduler.close()
 
     async def __aenter__(self) -> JoinedClient:
         return self._enter(running_scheduler())
 
     async def __aexit__(self, *raised: object) -> None:
-        await self._leave().close()
+        scheduler, client = self._entered.pop()
+        await client.close()
+        client.link.cut()
+        client.simulation.settle()
+        await scheduler.close()
 
     def _enter(self, scheduler: Scheduler | LoopScheduler) -> JoinedClient:
-        client, link = self._join(scheduler)
-        self._links.append((scheduler, link))
+        client = self._join(scheduler)
+        self._entered.append((scheduler, client))
         return client
-
-    def _leave(self) -> Any:
-        """Close the connection. What is given has the tasks that are left, unless they are somebody else's."""
-        scheduler, link = self._links.pop()
-        link.close()
-        return scheduler
 
 
 class JoinedClient(ClientApi):
@@ -120,9 +122,12 @@ class JoinedClient(ClientApi):
     It has the methods of every client. Time stands still until `advance`.
     """
 
-    def __init__(self, simulation: Simulation, engine: ClientEngine, **callbacks: Any) -> None:
+    #: What lies between the client and the server.
+    link: Link
+
+    def __init__(self, simulation: Simulation, engine: ClientEngine, options: ClientOptions) -> None:
         self.simulation = simulation
-        super().__init__(engine, **callbacks)
+        super().__init__(engine, **callbacks_of(options))
 
     @property
     def clock(self) -> FakeClock:
@@ -138,6 +143,18 @@ class JoinedClient(ClientApi):
             self.simulation.advance_to(due)
             await scheduler.settle()
         self.clock.advance(end - self.clock())
+
+    async def close(self) -> None:
+        """See `ClientApi.close`."""
+        self.give_up()
+        scheduler = self.simulation.scheduler
+        if isinstance(scheduler, LoopScheduler):
+            await scheduler.settle()
+
+    def give_up(self) -> None:
+        """End everything in flight, and tell the server what it is to be told."""
+        self._engine.close()
+        self.simulation.settle()
 
     def _flush(self) -> None:
         self.simulation.stir()
@@ -220,7 +237,7 @@ class PlainClient:
 
     def listen(self, **wanted: Any) -> PlainListening:
         """See `ClientApi.listen`; a plain context manager, and what it gives is iterated over without ``async``."""
-        return PlainListening(self, wanted)
+        return PlainListening(self, self.calls.listen(**wanted))
 
     def start(self, coroutine: Coroutine[Any, Any, T]) -> Pending[T]:
         """Begin with ``client.calls.call_tool(…)``, say, and go on: what is given has its result once it has ended."""
@@ -253,22 +270,25 @@ class PlainClient:
 class PlainListening:
     """What `PlainClient.listen` gives. Iterate over it for the changes that have come since the last time."""
 
-    def __init__(self, client: PlainClient, wanted: Mapping[str, Any]) -> None:
+    def __init__(self, client: PlainClient, listening: Listening) -> None:
         self._client = client
-        self._wanted = {"tools": False, "prompts": False, "resources": False, "uris": (), **wanted}
-        self._changes: deque[Change] = deque()
-        self._call: OutgoingCall | None = None
+        self._listening = listening
 
     def __enter__(self) -> Self:
-        self._call = self._client.run(self._client.calls._begin_listening(self._wanted, self._changes))
+        self._client.run(self._listening.__aenter__())
         return self
 
     def __exit__(self, *raised: object) -> None:
-        if self._call is not None:
-            self._client.calls._end_listening(self._call)
-            self._client.simulation.settle()
+        self._client.run(self._listening.__aexit__(None, None, None))
 
     def __iter__(self) -> Iterator[Change]:
-        self._client.simulation.settle()
-        while self._changes:
-            yield self._changes.popleft()
+        while True:
+            coming = self._client.start(self._listening.__anext__())
+            if not coming.done:
+                coming.cancel()
+                return
+            try:
+                change = coming.result()
+            except StopAsyncIteration:
+                return
+            yield change

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from mcp_sansio.call import Call
-from mcp_sansio.events import Body, CallCancelled, CallReceived, End, Event, Head, StoreNeeded
+from mcp_sansio.events import Body, CallCancelled, CallReceived, Event, Head, Part, StoreNeeded
 from mcp_sansio.registry import Registry
 from mcp_sansio.runtime import Runtime
 from mcp_sansio.server.connection import ServerConnection
@@ -90,6 +90,10 @@ class Simulation:
     def add(self, peer: Peer) -> None:
         """Drive the engine of `peer`, too."""
         self.peers.append(peer)
+
+    def remove(self, peer: Peer) -> None:
+        """Let go of `peer`, which is over."""
+        self.peers.remove(peer)
 
     def _exchange(self, transaction: HttpTransaction) -> SimulatedHttp:
         exchange = SimulatedHttp(self, transaction)
@@ -223,14 +227,19 @@ class SimulatedHttp(_ServerPeer):
 
     def take_data(self) -> bool:
         """See `_ServerPeer.take_data`."""
-        for part in self.engine.data_to_send():
-            if isinstance(part, Head):
-                self.head = part
-            elif isinstance(part, Body):
-                self.body += part.data
-            elif isinstance(part, End):
-                self.ended = True
-        return False
+        parts = self.engine.data_to_send()
+        for part in parts:
+            self.receive(part)
+        return bool(parts)
+
+    def receive(self, part: Part) -> None:
+        """The client gets a part of the response."""
+        if isinstance(part, Head):
+            self.head = part
+        elif isinstance(part, Body):
+            self.body += part.data
+        else:
+            self.ended = True
 
     @property
     def status(self) -> int | None:
@@ -286,8 +295,9 @@ class SimulatedChannel(_ServerPeer):
 
     def take_data(self) -> bool:
         """See `_ServerPeer.take_data`."""
-        self.sent += self.engine.data_to_send()
-        return False
+        messages = self.engine.data_to_send()
+        self.sent += messages
+        return bool(messages)
 
     @property
     def messages(self) -> list[JSON]:
