@@ -185,6 +185,11 @@ class HttpClientSession(ClientEngine):
         self.negotiation.retry_handshake()
         return True
 
+    def disagreed(self, error: McpError) -> None:
+        """See `ClientEngine.disagreed`: "disconnect" (basic/lifecycle, "Version Negotiation")."""
+        self._carrier.close()
+        super().disagreed(error)
+
     def status_of(self, request: OutgoingRequest) -> int | None:
         """See `ClientEngine.status_of`."""
         return request.extra.status if isinstance(request.extra, ReplyJob) else None

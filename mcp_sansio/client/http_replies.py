@@ -69,6 +69,8 @@ class ReplyJob:
         """See `Job.began`."""
         self._response, self.status = response, response.status
         fault = None if self._resuming else self._carrier.reply_began(self.request, response)
+        if self.request.purpose is Purpose.HANDSHAKE:
+            self._session_id = self._carrier.session_id
         if fault is not None:
             self._fail(UnusableReply(f"the response to {self.request.method} cannot be used: {fault}"))
 

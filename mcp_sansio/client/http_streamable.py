@@ -35,6 +35,7 @@ class Streamable:
         self.client = client
         self.exchanges, self.timers = client.exchanges, client.timers
         self.session_id: str | None = None
+        self._adapter: Adapter | None = None
         self._listening = ListeningStream(self)
         self._notice: Notice | None = None
         #: How many sessions in a row were gone before they were of any use.
@@ -71,6 +72,7 @@ class Streamable:
         """It is known what is spoken: calls may go, once the server has had time for what comes before them."""
         if not adapter.has_handshake:
             return
+        self._adapter = adapter
         self._gate.shut(self.client.runtime.now() + self.client.config.settle_timeout, self._go_on)
         if self._notice is None or self._notice.ended:
             self._acknowledged()
@@ -100,7 +102,7 @@ class Streamable:
             return None
         if not _SESSION_ID.fullmatch(session_id):
             return f"its {SESSION_HEADER} holds more than visible ASCII characters"
-        self.session_id = session_id
+        self.session_id, self._adapter = session_id, request.adapter
         return None
 
     def _acknowledged(self) -> None:
@@ -163,10 +165,9 @@ class Streamable:
     def _leave(self) -> None:
         self._listening.close()
         session_id, self.session_id = self.session_id, None
-        adapter = self.client.negotiation.adapter
-        if session_id is None or adapter is None:
+        if session_id is None or self._adapter is None:
             return
-        headers = self.client.given_headers(self._headers(adapter, session_id))
+        headers = self.client.given_headers(self._headers(self._adapter, session_id))
         # A server that lets nobody end sessions says 405, and one that has none any more 404: both are fine.
         timeout = self.client.config.notice_timeout
         self.exchanges.send(Notice("", _ignore), Due.NOTHING, "DELETE", headers, timeout=timeout)

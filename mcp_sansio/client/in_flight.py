@@ -44,6 +44,10 @@ class InFlight:
         """The request in flight with that id."""
         return None if request_id is None else self._requests.get(request_id)
 
+    def requests(self) -> list[OutgoingRequest]:
+        """The requests whose reply is due."""
+        return list(self._requests.values())
+
     def was_issued(self, request_id: RequestId | None) -> bool:
         """Whether a request ever had that id."""
         return isinstance(request_id, int) and 0 < request_id <= self._last_id

@@ -332,7 +332,8 @@ class Negotiation:
 
     def _refused(self, error: McpError) -> None:
         ours = ", ".join(self._engine.adapters.versions)
-        self._fail(NegotiationFailed(f"the server speaks none of {ours}: {error}", named_versions(error)), error)
+        said = "; ".join([str(error), *getattr(error, "__notes__", ())])
+        self._fail(NegotiationFailed(f"the server speaks none of {ours}: {said}", named_versions(error)), error)
 
     def _fail(self, error: McpError, cause: McpError | None = None) -> None:
         error.__cause__ = cause

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcp_sansio.adapters.base import Adapter
-from mcp_sansio.errors import ConnectionLost, McpError, UnusableReply
+from mcp_sansio.errors import ConnectionLost, McpError, ServerError, UnusableReply
 from mcp_sansio.wire.urls import are_same_origin, resolve
 
 from .calls import OutgoingCall, OutgoingRequest, Purpose
@@ -37,7 +37,6 @@ class Pair:
         self._stream: Flight | None = None
         #: The handshake, while the endpoint is not known.
         self._waiting: dict[OutgoingRequest, None] = {}
-        self._posted: dict[OutgoingRequest, None] = {}
         self._notice: Notice | None = None
         self._gate = Gate(client.timers, self.transmit)
 
@@ -63,10 +62,7 @@ class Pair:
 
     def release(self, request: OutgoingRequest) -> bool:
         """Nobody waits for the reply to `request`. Whether it was sent."""
-        was_posted = self._posted.pop(request, request) is None
-        self._waiting.pop(request, None)
-        self._gate.forget(request)
-        return was_posted
+        return self._waiting.pop(request, request) is not None and not self._gate.forget(request)
 
     def settled(self, adapter: Adapter) -> None:
         """It is known what is spoken: calls may go, once what comes before them has arrived."""
@@ -87,7 +83,6 @@ class Pair:
     # The endpoint for messages
 
     def _send(self, request: OutgoingRequest) -> None:
-        self._posted[request] = None
         headers = request.adapter.client_headers(request.method, request.params)
         self._post(_Delivery(self.client, request), headers, request.message, request.call)
 
@@ -156,10 +151,11 @@ class Pair:
     def _ended(self, error: McpError) -> None:
         """The stream is over, and with it everything that waits for something on it."""
         client, was_open = self.client, self._endpoint is not None
-        failed = [*self._waiting, *self._posted]
+        failed = client.flight.requests()
+        self._gate.clear()
         self._hang_up()
-        if not was_open and self.refusal is not None and says_legacy(error):
-            self.refusal.add_note(f"There is no older transport either: {error}")
+        if not was_open and self.refusal is not None and not _is_outage(error):
+            self.refusal.add_note(f"there is no older transport either: {error}")
             error = self.refusal
         if was_open:
             client.negotiation.lapse()
@@ -170,9 +166,12 @@ class Pair:
         stream, self._stream = self._stream, None
         self._endpoint = None
         self._waiting.clear()
-        self._posted.clear()
         if stream is not None and not stream.settled:
             self.client.exchanges.abort(stream)
+
+
+def _is_outage(error: McpError) -> bool:
+    return isinstance(error, ServerError) and not says_legacy(error)
 
 
 class _Delivery:

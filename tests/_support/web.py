@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from mcp_sansio import AdapterSet
+from mcp_sansio.client.calls import Answered
 from mcp_sansio.client.events import CallEnded, QuestionReceived, ServerFaulted
 from mcp_sansio.client.http import HttpClientSession
 from mcp_sansio.client.http_requests import HttpAbort, HttpRequest
@@ -125,7 +126,7 @@ class Client:
 
     def shake(self, version: str, *, session: str | None = None, capabilities: JSON = None) -> list[HttpRequest]:
         """Answer the handshake that is out; its two requests."""
-        opening = self.request()
+        (opening,) = self.requests()
         assert message_of(opening)["method"] == "initialize"
         info = {"name": "server", "version": "1"}
         result = {"protocolVersion": version, "capabilities": capabilities or {"tools": {}}, "serverInfo": info}
@@ -134,6 +135,63 @@ class Client:
         assert message_of(notice) == {"jsonrpc": "2.0", "method": "notifications/initialized"}
         self.respond(notice, status=202)
         return [opening, notice]
+
+
+def opened(version: str, *, session: str | None = "s", stream: bool = False, **options: Any) -> Client:
+    """A client that has begun: nothing is in flight but, with `stream`, the stream that it is listening to.
+
+    That stream is the first of `sent`; otherwise a server that has none was asked in vain, where any was asked.
+    """
+    client = Client(version, **options)
+    first = client.call("first")
+    if BY_VERSION[version].has_handshake:
+        client.shake(version, session=session)
+    else:
+        client.result(client.request(), {"supportedVersions": [version], "capabilities": {}})
+    listening = None
+    if BY_VERSION[version].has_handshake and client.engine.wants_stream:
+        listening = client.request()
+        if stream:
+            client.stream(listening, end=False)
+        else:
+            client.respond(listening, status=405)
+    client.result(client.request(), {"content": []})
+    client.take()
+    assert first.result() == {"content": []}
+    client.sent = [listening] if stream and listening else []
+    client.happened.clear()
+    return client
+
+
+def outcome(call: Any) -> JSON:
+    """What came of a call: its result, or the kind and the text of its error."""
+    assert call.ended, call
+    if isinstance(call.outcome, Answered):
+        return call.outcome.result
+    error = call.outcome.error
+    return type(error).__name__, str(error)
+
+
+DONE = {"content": [{"type": "text", "text": "done"}]}
+
+
+def response(id: JSON, result: JSON = DONE) -> JSON:
+    """A response."""
+    return {"jsonrpc": "2.0", "id": id, "result": result}
+
+
+def initialized(version: JSON) -> JSON:
+    """The result of a handshake; ``...`` leaves the version out."""
+    held = {"capabilities": {}, "serverInfo": {"name": "s", "version": "1"}}
+    return held if version is ... else {"protocolVersion": version, **held}
+
+
+def finish(client: Client, call: Any, result: JSON = DONE) -> None:
+    """Answer the request that is out, which is that of the call."""
+    request = client.request()
+    client.result(request, result)
+    client.take()
+    assert outcome(call) == result
 
 
 def message_of(request: HttpRequest) -> JSON:
