@@ -80,9 +80,12 @@ class HttpClientSession(ClientEngine):
         """A response is complete."""
         self.exchanges.receive_end(exchange)
 
-    def receive_failure(self, exchange: Hashable, reason: str) -> None:
-        """There is no response, or no more of it: no connection, or one that broke. `reason` is for people to read."""
-        self.exchanges.receive_failure(exchange, reason)
+    def receive_failure(self, exchange: Hashable, reason: str, cause: BaseException | None = None) -> None:
+        """There is no response, or no more of it: no connection, or one that broke.
+
+        `reason` is for people to read. `cause` becomes that of the call's error.
+        """
+        self.exchanges.receive_failure(exchange, reason, cause)
 
     def handle_timeout(self, now: float) -> None:
         """See `ClientEngine.handle_timeout`."""

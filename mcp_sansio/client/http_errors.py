@@ -30,9 +30,11 @@ def unreadable(method: str, ending: Unreadable) -> UnusableReply:
     return UnusableReply(f"the response to {method} cannot be read: {ending.reason}{status}")
 
 
-def lost(method: str, reason: str) -> ConnectionLost:
+def lost(method: str, reason: str, cause: BaseException | None = None) -> ConnectionLost:
     """No response, or only the beginning of one."""
-    return ConnectionLost(f"the connection was lost before the response to {method} came: {reason}")
+    error = ConnectionLost(f"the connection was lost before the response to {method} came: {reason}")
+    error.__cause__ = cause
+    return error
 
 
 def words(body: bytes) -> str:

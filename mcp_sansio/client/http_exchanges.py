@@ -28,7 +28,7 @@ class Job(Protocol):
     def found(self, finding: Finding) -> None:
         """Something was found in the response. Redirects are not among it."""
 
-    def lost(self, reason: str) -> None:
+    def lost(self, reason: str, cause: BaseException | None = None) -> None:
         """There will be no response, or nothing more of it."""
 
 
@@ -71,6 +71,8 @@ class Exchanges:
         self._linger = linger
         self._numbers = count(1)
         self._flights: dict[Hashable, Flight] = {}
+        #: Those with a deadline, which most of the requests in flight do not have.
+        self._timed: dict[Hashable, Flight] = {}
         self._unsent: deque[HttpRequest | HttpAbort] = deque()
 
     def __len__(self) -> int:
@@ -95,23 +97,32 @@ class Exchanges:
         `timeout` is how many seconds all of it may take, or ``None`` where somebody else minds that.
         """
         request = HttpRequest(next(self._numbers), method, url or self.url, headers, body)
-        deadline = None if timeout is None else self._now() + timeout
-        flight = Flight(job, due, request, Response(due, **self._limits), deadline)
+        flight = Flight(job, due, request, Response(due, **self._limits))
         self._depart(flight)
+        self.limit(flight, timeout)
         return flight
+
+    def limit(self, flight: Flight, timeout: float | None) -> None:
+        """From now on that request may take so many seconds, or any time for ``None``."""
+        exchange = flight.request.exchange
+        if timeout is None:
+            flight.deadline = None
+            self._timed.pop(exchange, None)
+        elif exchange in self._flights:
+            flight.deadline = self._now() + timeout
+            self._timed[exchange] = flight
 
     def settle(self, flight: Flight) -> None:
         """Nothing more is wanted of that response: its rest may come, but not for long."""
         if not flight.settled:
             flight.settled = True
-            flight.deadline = self._now() + self._linger
+            self.limit(flight, self._linger)
 
     def abort(self, flight: Flight) -> None:
         """Give that request up, or what is left of its response."""
         flight.settled = True
-        exchange = flight.request.exchange
-        if self._flights.pop(exchange, None) is not None:
-            self._unsent.append(HttpAbort(exchange))
+        if self._land(flight.request.exchange) is not None:
+            self._unsent.append(HttpAbort(flight.request.exchange))
 
     def abort_all(self) -> None:
         """Give everything up."""
@@ -141,20 +152,20 @@ class Exchanges:
 
     def receive_end(self, exchange: Hashable) -> None:
         """A response is complete."""
-        flight = self._flights.pop(exchange, None)
+        flight = self._land(exchange)
         if flight is not None and not flight.settled:
             self._found(flight, flight.response.receive_end())
 
-    def receive_failure(self, exchange: Hashable, reason: str) -> None:
+    def receive_failure(self, exchange: Hashable, reason: str, cause: BaseException | None = None) -> None:
         """There is no response, or no more of it."""
-        flight = self._flights.pop(exchange, None)
+        flight = self._land(exchange)
         if flight is not None and not flight.settled:
             flight.settled = True
-            flight.job.lost(reason)
+            flight.job.lost(reason, cause)
 
     def handle_timeout(self, now: float) -> None:
         """Give up what took too long."""
-        for flight in tuple(self._flights.values()):
+        for flight in tuple(self._timed.values()):
             if flight.deadline is not None and flight.deadline <= now:
                 was_settled = flight.settled
                 self.abort(flight)
@@ -171,13 +182,19 @@ class Exchanges:
 
     def next_deadline(self) -> float | None:
         """When to call `handle_timeout`."""
-        return min((flight.deadline for flight in self._flights.values() if flight.deadline is not None), default=None)
+        if not self._timed:
+            return None
+        return min(flight.deadline for flight in self._timed.values() if flight.deadline is not None)
 
     # Inside
 
     def _depart(self, flight: Flight) -> None:
         self._flights[flight.request.exchange] = flight
         self._unsent.append(flight.request)
+
+    def _land(self, exchange: Hashable) -> Flight | None:
+        self._timed.pop(exchange, None)
+        return self._flights.pop(exchange, None)
 
     def _found(self, flight: Flight, findings: list[Finding]) -> None:
         for finding in findings:
@@ -202,17 +219,22 @@ class Exchanges:
             reason = f"it redirects to {(url or redirect.location)[:200]!r}, {fault}"
             self._found_one(flight, Unreadable(redirect.status, redirect.headers, reason))
             return
-        # What is left of this response still comes, under its own number.
-        husk = attrs.evolve(flight)
-        self.settle(husk)
-        if husk.request.exchange in self._flights:
-            self._flights[husk.request.exchange] = husk
+        self._leave_behind(flight)
         if redirect.status == _PERMANENT and flight.request.url == self.url:
             self.url = url
         flight.request = attrs.evolve(flight.request, exchange=next(self._numbers), url=url)
         flight.response = Response(flight.due, **self._limits)
         flight.redirects += 1
         self._depart(flight)
+        if flight.deadline is not None:
+            self._timed[flight.request.exchange] = flight
+
+    def _leave_behind(self, flight: Flight) -> None:
+        """What is left of the response of a request that goes elsewhere still comes, under the old number."""
+        exchange = flight.request.exchange
+        if self._land(exchange) is not None:
+            husk = self._flights[exchange] = attrs.evolve(flight)
+            self.settle(husk)
 
     def _fault_of_redirect(self, flight: Flight, status: int, url: str | None) -> str | None:
         if url is None:

@@ -80,7 +80,7 @@ class ListeningStream:
         elif isinstance(finding, Unreadable):
             self._give_up(f"the standalone stream cannot be read: {finding.reason}")
 
-    def lost(self, reason: str) -> None:
+    def lost(self, reason: str, cause: BaseException | None = None) -> None:
         """See `Job.lost`."""
         self._ended()
 

@@ -32,7 +32,7 @@ class Notice:
         elif isinstance(finding, Complete):
             self._end(None)
 
-    def lost(self, reason: str) -> None:
+    def lost(self, reason: str, cause: BaseException | None = None) -> None:
         """See `Job.lost`."""
         self._end(f"may not have arrived: {reason}")
 

@@ -87,12 +87,12 @@ class ReplyJob:
         elif isinstance(finding, Unreadable):
             self._unreadable(finding)
 
-    def lost(self, reason: str) -> None:
+    def lost(self, reason: str, cause: BaseException | None = None) -> None:
         """See `Job.lost`."""
         if self._resuming or self._response is not None:
-            self._cut(reason)
+            self._cut(reason, cause)
         else:
-            self._fail(lost(self.request.method, reason))
+            self._fail(lost(self.request.method, reason, cause))
 
     def _receive(self, data: bytes) -> None:
         self._in_vain = 0
@@ -135,14 +135,14 @@ class ReplyJob:
 
     # Resuming
 
-    def _cut(self, reason: str) -> None:
+    def _cut(self, reason: str, cause: BaseException | None = None) -> None:
         """The stream broke off."""
         self._remember()
         config = self._carrier.client.config
         if not self.request.adapter.resumes_streams or self._cursor is None:
-            self._fail(lost(self.request.method, reason))
+            self._fail(lost(self.request.method, reason, cause))
         elif self._in_vain >= config.max_reconnects:
-            self._cut_for_good(f"{self._in_vain} attempts to resume its stream brought nothing")
+            self._cut_for_good(f"{self._in_vain} attempts to resume its stream brought nothing", cause)
         else:
             delay = self._carrier.client.delay(self._retry, self._in_vain)
             self._in_vain += 1
@@ -166,11 +166,11 @@ class ReplyJob:
 
     def _not_resumed(self, error: McpError, reason: str) -> None:
         if is_transient(error):
-            self._cut(reason)
+            self._cut(reason, error)
         else:
             self._cut_for_good(reason, error)
 
-    def _cut_for_good(self, reason: str, cause: McpError | None = None) -> None:
+    def _cut_for_good(self, reason: str, cause: BaseException | None = None) -> None:
         text = f"the stream of {self.request.method} ended before its response, and cannot be resumed: {reason}"
         error = ConnectionLost(text)
         error.__cause__ = cause

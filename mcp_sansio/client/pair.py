@@ -15,7 +15,7 @@ from mcp_sansio.wire.urls import are_same_origin, resolve
 from .calls import OutgoingCall, OutgoingRequest, Purpose
 from .exchange import STREAM_TYPE, Complete, Due, Finding, Message, Named, Overlong, Refusal, Response, Unreadable
 from .gate import Gate
-from .http_errors import refused
+from .http_errors import lost, refused, unreadable
 from .http_notices import Notice
 from .negotiation import says_legacy
 
@@ -127,11 +127,13 @@ class Pair:
         elif isinstance(finding, Complete):
             self.lost("the server ended its stream")
 
-    def lost(self, reason: str) -> None:
+    def lost(self, reason: str, cause: BaseException | None = None) -> None:
         """See `Job.lost`."""
         if self._endpoint is None:
             reason = f"no endpoint event came on the stream of the older transport: {reason}"
-        self._ended(ConnectionLost(reason))
+        error = ConnectionLost(reason)
+        error.__cause__ = cause
+        self._ended(error)
 
     def _named(self, event: Named) -> None:
         # The first endpoint is the endpoint: a later one could only lead somewhere else.
@@ -143,7 +145,8 @@ class Pair:
             text = f"the server names the endpoint {named[:200]!r}, which is no URL of its own origin"
             self._ended(UnusableReply(text))
             return
-        self._endpoint, self._stream.deadline = endpoint, None
+        self._endpoint = endpoint
+        self.client.exchanges.limit(self._stream, None)
         waiting, self._waiting = self._waiting, {}
         for request in waiting:
             self._send(request)
@@ -189,8 +192,8 @@ class _Delivery:
         if isinstance(finding, Refusal):
             self._client.failed(self._request, refused(finding))
         elif isinstance(finding, Unreadable):
-            self._client.failed(self._request, UnusableReply(f"{self._request.method}: {finding.reason}"))
+            self._client.failed(self._request, unreadable(self._request.method, finding))
 
-    def lost(self, reason: str) -> None:
+    def lost(self, reason: str, cause: BaseException | None = None) -> None:
         """See `Job.lost`."""
-        self._client.failed(self._request, ConnectionLost(f"{self._request.method} may not have arrived: {reason}"))
+        self._client.failed(self._request, lost(self._request.method, reason, cause))

@@ -123,6 +123,7 @@ _MEDIA_TYPE = re.compile(rf"{_TOKEN}/{_TOKEN}")
 _QUOTED = re.compile(r'"(?:[^"\\]+|\\.)*+"?', re.DOTALL)  # an unclosed one goes on to the end
 
 
+@lru_cache(maxsize=64)  # as below
 def media_type(content_type: str | None) -> str | None:
     """The type and subtype of a ``Content-Type`` in lower case, without parameters; None where there is none."""
     essence = (content_type or "").partition(";")[0].strip(" \t")

@@ -1,9 +1,9 @@
-"""The other end of an `HttpClientSession`: a server of the library, or what a test says by hand. No socket."""
+"""The other end of an `HttpClientSession`, by hand: what a test says that a server says. No socket, no clock."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from mcp_sansio import AdapterSet
@@ -13,8 +13,7 @@ from mcp_sansio.client.http import HttpClientSession
 from mcp_sansio.client.http_requests import HttpAbort, HttpRequest
 from mcp_sansio.operation import Operation
 from mcp_sansio.runtime import Runtime
-from mcp_sansio.testing import FakeClock, SimulatedHttp, Simulation
-from mcp_sansio.wire.headers import Headers
+from mcp_sansio.testing import FakeClock
 from mcp_sansio.wire.json import decode, encode
 
 JSON = Any
@@ -206,99 +205,3 @@ def id_of(request: HttpRequest) -> JSON:
 
 def _no_event() -> Any:
     raise AssertionError("a client's engine waits for nothing")
-
-
-class Joined(Client):
-    """A client joined to a server of the library, over either transport. Every request is logged in `log`."""
-
-    def __init__(
-        self,
-        simulation: Simulation,
-        version: str | None = None,
-        *,
-        pair_only: bool = False,
-        on_ask: Callable[[JSON], JSON] | None = None,
-        **options: Any,
-    ) -> None:
-        super().__init__(version, clock=simulation.clock, can_answer=on_ask is not None, **options)
-        self.simulation = simulation
-        self.log: list[tuple[str, str, JSON, int | None]] = []
-        self._pair_only = pair_only
-        self._on_ask = on_ask
-        self._open: dict[Any, tuple[HttpRequest, SimulatedHttp, list[int]]] = {}
-        self._answered = 0
-
-    def pump(self) -> None:
-        """Carry everything to and fro until nothing moves."""
-        while True:
-            self.simulation.settle()
-            moved = [self._carry(item) for item in self.take()]
-            moved += [self._deliver(exchange) for exchange in tuple(self._open)]
-            moved += [self._answer()]
-            if not any(moved):
-                return
-
-    def advance(self, seconds: float) -> None:
-        """Let time pass for both sides."""
-        end = self.clock() + seconds
-        self.pump()
-        while True:
-            at = self.engine.next_deadline()
-            step = end if at is None else min(end, max(at, self.clock()))
-            self.simulation.advance(step - self.clock())
-            self.pump()
-            at = self.engine.next_deadline()
-            if at is not None and at <= self.clock():
-                self.engine.handle_timeout(self.clock())
-                self.pump()
-            elif self.clock() >= end:
-                return
-
-    def run(self, call: Any) -> Any:
-        """The result of a call."""
-        self.pump()
-        return call.result()
-
-    def _carry(self, item: HttpRequest | HttpAbort) -> bool:
-        if isinstance(item, HttpAbort):
-            held = self._open.pop(item.exchange, None)
-            if held is not None:
-                held[1].disconnect()
-            return True
-        target = item.url.removeprefix("http://server.example")
-        headers = dict(Headers(item.headers))
-        if not self._pair_only:
-            exchange = self.simulation.http(item.body, method=item.method, target=target, headers=headers)
-        else:
-            # The two endpoints know one method each, as those of a server without the newer transport do.
-            known = item.method == ("GET" if target == "/mcp" else "POST")
-            method = item.method if known else "PUT"
-            exchange = self.simulation.pair(item.body, method=method, target=target, headers=headers)
-        self._open[item.exchange] = (item, exchange, [0, 0])
-        return True
-
-    def _deliver(self, number: Any) -> bool:
-        request, exchange, reached = self._open[number]
-        before = (self.engine.next_deadline(), *reached)
-        if exchange.head is not None and not reached[0]:
-            reached[0] = 1
-            self.log.append(
-                (request.method, request.url, decode(request.body) if request.body else None, exchange.status)
-            )
-            self.engine.receive_response(number, exchange.head.status, exchange.head.headers)
-        if len(exchange.body) > reached[1]:
-            data, reached[1] = exchange.body[reached[1] :], len(exchange.body)
-            self.engine.receive_data(number, data)
-        if exchange.ended:
-            self._open.pop(number, None)
-            self.engine.receive_end(number)
-            return True
-        return before[1:] != tuple(reached)
-
-    def _answer(self) -> bool:
-        new = self.questions[self._answered :]
-        self._answered += len(new)
-        for question in new:
-            assert self._on_ask is not None
-            self.engine.answer(question, self._on_ask(question.request))
-        return bool(new)
