@@ -2,12 +2,10 @@
 
 It needs the suite and the Node that runs it below ``$MCP_SANSIO_NPM`` (``tox -e conformance`` installs both).
 
-The suite's own verdict is not enough. It ignores warnings, a scenario that finds nothing to check passes, and a check
-of the messages against the schema succeeds where there were no messages. So every check that it wrote down is read:
-all of them must have succeeded, each scenario must have made checks of its own, and they must be as many as were
-counted when the official Python SDK's server passed the suite, less one: that one looks into a list that comes as an
-event stream, and here a list comes as JSON. The last test shows that a server without a single feature fails every
-scenario by that standard.
+Every check that the suite wrote down is read (tests/_support/conformance.py says why): all of them must have succeeded,
+each scenario must have made checks of its own, and they must be as many as were counted when the official Python SDK's
+server passed the suite, less one: that one looks into a list that comes as an event stream, and here a list comes as
+JSON. The last test shows that a server without a single feature fails every scenario by that standard.
 
 The suite always proposes the newest revision with a handshake, so a run at an older one checks what is sent against
 that revision's schema, and no more; the older revisions' own tests are in tests/adapters and tests/server.
@@ -15,30 +13,22 @@ that revision's schema, and no more; the older revisions' own tests are in tests
 
 from __future__ import annotations
 
-import json
-import re
 import subprocess
 import sys
 import threading
-from collections import Counter
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-import attrs
 import pytest
 
+import conformance
 import support
+from conformance import Tally, faults_of, successes, table
 
 support.need("mcp_sansio_aiohttp")
 support.need("jsonschema")
-SUITE = [support.need_node(), str(support.need_npm("@modelcontextprotocol/conformance") / "dist" / "index.js")]
-
-#: A check that the suite's runner adds to every scenario whose messages it sees, even if there were none.
-ADDED = "wire-schema-valid"
-
-#: Checks that are skipped at a revision and could not be made to run, by scenario. There are none.
-SKIPPED: dict[str, set[str]] = {}
+SUITE = conformance.command()
 
 #: Scenarios of extensions that this library does not have. A frozen set of requirements runs them without scoring them.
 EXTENSIONS = (
@@ -48,36 +38,6 @@ EXTENSIONS = (
 )
 
 
-@attrs.frozen
-class Tally:
-    """What became of one scenario: how many checks had which status, and what speaks against it."""
-
-    scenario: str
-    statuses: Counter[str]
-    faults: list[str]
-
-    @classmethod
-    def of(cls, folder: Path) -> Tally:
-        """The tally of a results folder, ``server-<scenario>-<date>T<time>``."""
-        scenario = re.sub(r"^server-(.*)-\d{4}-\d\d-\d\dT.*$", r"\1", folder.name)
-        checks = json.loads((folder / "checks.json").read_text("utf-8"))
-        faults = [_fault(check) for check in checks if _is_bad(scenario, check)]
-        if not any(check["status"] == "SUCCESS" and check["id"] != ADDED for check in checks):
-            faults.append("nothing was checked")
-        return cls(scenario, Counter(check["status"] for check in checks), faults)
-
-
-def _is_bad(scenario: str, check: dict[str, str]) -> bool:
-    if check["status"] == "SKIPPED":
-        return check["id"] not in SKIPPED.get(scenario, ())
-    return check["status"] not in ("SUCCESS", "INFO")
-
-
-def _fault(check: dict[str, str]) -> str:
-    # Clipped, since some messages quote all that the server sent.
-    return f"{check['status']} {check['id']}: {check.get('errorMessage', check['description'])[:300]}"
-
-
 def run(folder: Path, url: str, *options: str) -> tuple[list[Tally], int]:
     """What the suite wrote of every scenario, and its exit code. A scenario that crashed writes nothing."""
     made = subprocess.run(
@@ -85,25 +45,6 @@ def run(folder: Path, url: str, *options: str) -> tuple[list[Tally], int]:
     )
     assert made.returncode in (0, 1), made.stderr
     return sorted(map(Tally.of, folder.iterdir()), key=lambda tally: tally.scenario), made.returncode
-
-
-def table(title: str, tallies: list[Tally]) -> str:
-    """The tallies for people to read."""
-    statuses = ("SUCCESS", "FAILURE", "WARNING", "SKIPPED", "INFO")
-    total = Tally(f"{len(tallies)} scenarios", sum((tally.statuses for tally in tallies), Counter()), [])
-    lines = ["", f"{title:<46}" + "".join(f"{status:>9}" for status in statuses)]
-    for tally in [*tallies, total]:
-        lines.append(f"{tally.scenario:<46}" + "".join(f"{tally.statuses[status]:>9}" for status in statuses))
-        lines += [f"    {fault}" for fault in tally.faults]
-    return "\n".join(lines)
-
-
-def faults_of(tallies: list[Tally]) -> dict[str, list[str]]:
-    return {tally.scenario: tally.faults for tally in tallies if tally.faults}
-
-
-def successes(tallies: list[Tally]) -> int:
-    return sum(tally.statuses["SUCCESS"] for tally in tallies)
 
 
 @pytest.fixture(scope="module", params=["aiohttp"])
