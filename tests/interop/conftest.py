@@ -17,6 +17,7 @@ import pytest
 
 import support
 
+from .pantry import Running
 from .peers import Ask, Peer, Where, connect
 
 SERVER = str(Path(__file__).with_name("server.py"))
@@ -25,6 +26,8 @@ CLIENTS = ("python", "fastmcp", "typescript")
 WAYS = (("http", "legacy"), ("http", "modern"), ("stdio", "legacy"), ("stdio", "modern"), ("sse", "legacy"))
 #: Longer than anything here takes; a client that waits in vain fails by it.
 PATIENCE = 30
+#: The server's arguments that narrow it to some revisions; none for all of them.
+Window = tuple[str, ...]
 
 
 @attrs.frozen
@@ -45,9 +48,9 @@ TARGETS = [Target(client, transport, era) for client in CLIENTS for transport, e
 class Server:
     """A server over HTTP, running until it is stopped."""
 
-    def __init__(self, only: str | None) -> None:
+    def __init__(self, window: Window) -> None:
         support.need("mcp_sansio_aiohttp")
-        command = [sys.executable, SERVER, "http", *narrowed(only)]
+        command = [sys.executable, SERVER, "http", *window]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert self._process.stdout is not None
         self.address = self._process.stdout.readline().strip()
@@ -68,34 +71,38 @@ class Server:
         return Where(transport, url=f"{self.address}/{'sse' if transport == 'sse' else 'mcp'}{query}")
 
 
-def narrowed(only: str | None) -> list[str]:
-    """The server's arguments for one revision alone, or for all of them."""
-    return ["--only", only] if only else []
-
-
 @pytest.fixture(scope="session")
-def servers() -> Iterator[dict[str | None, Server]]:
-    """The servers over HTTP that run, by the revision that they are narrowed to."""
-    running: dict[str | None, Server] = {}
+def servers() -> Iterator[dict[Window, Server]]:
+    """The servers over HTTP that run, by what they are narrowed to."""
+    running: dict[Window, Server] = {}
     yield running
     for server in running.values():
         server.stop()
+
+
+@pytest.fixture(scope="session")
+def programs() -> Iterator[Running]:
+    """The servers of other projects."""
+    held = Running()
+    yield held
+    held.stop()
 
 
 Find = Callable[..., Where]
 
 
 @pytest.fixture
-def where(servers: dict[str | None, Server]) -> Find:
+def where(servers: dict[Window, Server]) -> Find:
     """Where a server is for a transport; `only` narrows it to one revision, `query` is added to its address."""
 
-    def find(transport: Any, only: str | None = None, query: str = "") -> Where:
+    def find(transport: Any, only: str | None = None, query: str = "", window: Window = ()) -> Where:
+        window = ("--only", only) if only else window
         if transport == "stdio":
             support.need("mcp_sansio_stdio")
-            return Where(transport, command=[sys.executable, SERVER, "stdio", *narrowed(only)])
-        if only not in servers:
-            servers[only] = Server(only)
-        return servers[only].where(transport, query)
+            return Where(transport, command=[sys.executable, SERVER, "stdio", *window])
+        if window not in servers:
+            servers[window] = Server(window)
+        return servers[window].where(transport, query)
 
     return find
 

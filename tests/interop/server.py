@@ -5,7 +5,7 @@ It is run as a program, so that what is tested is what a client meets: a socket,
     python server.py http     prints its address, and serves until its input ends: /mcp and /sse
     python server.py stdio    serves its own input and output
 
-``--only REVISION`` narrows either to one revision.
+``--only REVISION`` narrows either to one revision, ``--since`` and ``--until`` to a window of them.
 """
 
 from __future__ import annotations
@@ -519,8 +519,9 @@ def serve_stdio(adapters: AdapterSet) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("transport", choices=["http", "stdio"])
-    parser.add_argument("--only")
+    windows = parser.add_mutually_exclusive_group()
+    for window in ("only", "since", "until"):
+        windows.add_argument(f"--{window}", dest="window", type=getattr(AdapterSet.default(), window))
     given = parser.parse_args()
-    every = AdapterSet.default()
-    served = every.only(given.only) if given.only else every
+    served = given.window or AdapterSet.default()
     serve_http(served) if given.transport == "http" else serve_stdio(served)

@@ -89,7 +89,7 @@ async def test_listening_to_several_streams(meet: Connect) -> None:
 @pytest.mark.parametrize("client", ["python", "fastmcp", "typescript"])
 async def test_a_server_that_shuts_down_ends_its_subscriptions(client: str) -> None:
     need_client(client)
-    server = Server(None)
+    server = Server(())
     try:
         meet = meeting(client, "modern", server.where("http"))
         async with meet() as peer, peer.listen(tools_list_changed=True) as listening:

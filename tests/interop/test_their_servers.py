@@ -1,0 +1,172 @@
+"""Our client and the servers of other projects: whatever a client can do, over each transport and in each era.
+
+The client is told nothing, and finds a modern server, or is held to the older revisions, which the server then has to
+speak. No line of the library knows which server it meets.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import attrs
+import pytest
+
+import support
+
+from .answers import Answers, accept
+from .pantry import PANTRIES, PATIENCE, Project, Running, client
+from .peers import Where
+
+support.need("mcp_sansio_aiohttp")
+support.need("mcp_sansio_stdio")
+
+
+@attrs.frozen
+class Way:
+    """A server of another project, and how our client meets it."""
+
+    project: Project
+    transport: str
+    era: str
+
+    def __str__(self) -> str:
+        return f"{self.project.name}-{self.transport}-{self.era}"
+
+    @property
+    def is_modern(self) -> bool:
+        """Whether the two settle on the newest revision."""
+        return self.era == "auto" and self.transport != "sse"
+
+
+WAYS = [
+    Way(project, transport, era)
+    for project in PANTRIES.values()
+    for transport in project.transports
+    for era in (["auto"] if transport == "sse" else ["auto", "legacy"])
+]
+
+
+@pytest.fixture(params=WAYS, ids=str)
+def way(request: pytest.FixtureRequest) -> Way:
+    return request.param
+
+
+@pytest.fixture
+def where(way: Way, programs: Running) -> Where:
+    return programs.where(way.project, way.transport, "dual")
+
+
+@asynccontextmanager
+async def meeting(way: Way, where: Where, **options: Any) -> AsyncIterator[Any]:
+    """Our client, connected, within a time that no test needs."""
+    async with asyncio.timeout(PATIENCE), client(where, way.era, **options) as ours:
+        yield ours
+
+
+def text(result: Any) -> str:
+    """The text of a tool's result."""
+    (block,) = result.content
+    return block.text
+
+
+async def test_what_the_server_is_and_has(way: Way, where: Where) -> None:
+    async with meeting(way, where) as ours:
+        server = await ours.initialize()
+        assert (server.name, server.version, server.instructions) == ("pantry", "1.2", "Mind the step.")
+        assert (server.revision == "2026-07-28") == way.is_modern
+        tools = {tool.name: tool for tool in await ours.list_tools()}
+        assert {"add", "fail", "confirm", "report", "log"} <= tools.keys()
+        assert tools["add"].description == "Add two numbers."
+        assert sorted(tools["add"].input_schema["properties"]) == ["a", "b"]
+        assert [resource.uri for resource in await ours.list_resources()] == ["note://welcome"]
+        templates = await ours.list_resource_templates()
+        assert [template.uri_template for template in templates] == ["city://{name}/weather"]
+        assert [prompt.name for prompt in await ours.list_prompts()] == ["greet"]
+
+
+async def test_calling_reading_and_completing(way: Way, where: Where) -> None:
+    async with meeting(way, where) as ours:
+        assert text(await ours.call_tool("add", {"a": 2, "b": 40})) == "42"
+        failed = await ours.call_tool("fail")
+        assert failed.is_error
+        assert "The shelf is empty." in text(failed)
+        (welcome,) = (await ours.read_resource("note://welcome")).contents
+        assert (welcome.uri, welcome.mime_type, welcome.text) == ("note://welcome", "text/plain", "Welcome!")
+        (weather,) = (await ours.read_resource("city://Pau/weather")).contents
+        assert weather.text == "Pau: clear"
+        (message,) = (await ours.get_prompt("greet", {"name": "Ada"})).messages
+        assert (message.role, message.content.text) == ("user", "Greet Ada.")
+        completion = await ours.complete({"type": "ref/prompt", "name": "greet"}, "name", "Ad")
+        assert (list(completion.values), completion.total, completion.has_more) == (["Ada", "Adb"], 2, False)
+        await ours.ping()
+
+
+async def test_asking(way: Way, where: Where) -> None:
+    users = [
+        accept(name="Ada"),
+        {"action": "decline"},
+        {"action": "cancel"},
+        accept(name="Ada"),
+        accept(name="Lovelace"),
+    ]
+    answers = Answers(*users)
+
+    async def on_ask(request: Any) -> Any:
+        return answers(request["method"], request["params"])
+
+    async with meeting(way, where, on_ask=on_ask) as ours:
+        said = [text(await ours.call_tool("confirm", {"what": "tea"})) for _ in range(3)]
+        assert said == ["accept: Ada", "decline", "cancel"]
+        assert text(await ours.call_tool("introduce")) == "Ada Lovelace"
+        messages = [asked["params"]["message"] for asked in answers.asked]
+        assert messages == [*["Who wants tea?"] * 3, "First name?", "Last name, Ada?"]
+        fields = [asked["params"]["requestedSchema"]["properties"] for asked in answers.asked]
+        assert [list(field) for field in fields] == [["name"]] * 5
+        if "summarise" not in way.project.lacks:
+            assert text(await ours.call_tool("summarise", {"text": "bread"})) == "m-1: about bread"
+        if "folders" not in way.project.lacks:
+            assert text(await ours.call_tool("folders")) == "home=file:///home/ada, None=file:///tmp"
+
+
+async def test_reports(way: Way, where: Where) -> None:
+    logs: list[Any] = []
+    reports: list[Any] = []
+    logged = asyncio.Event()
+
+    def on_log(level: str, data: Any, logger: str | None) -> None:
+        logs.append((level, logger))
+        logged.set()
+
+    async with meeting(way, where, on_log=on_log) as ours:
+        await ours.set_log_level("warning")
+        await ours.call_tool("log")
+        await logged.wait()
+        assert logs[-1] == ("warning", "pantry")
+        result = await ours.call_tool("report", {"steps": 3}, on_progress=lambda *report: reports.append(report))
+        assert text(result) == "reported"
+        assert reports == [(step, 3, f"step {step}") for step in (1, 2, 3)]
+
+
+async def test_giving_a_call_up(way: Way, where: Where) -> None:
+    name = str(way)
+    async with meeting(way, where) as ours:
+        waits = asyncio.Event()
+        call = asyncio.create_task(ours.call_tool("wait", {"name": name}, on_progress=lambda *_: waits.set()))
+        await waits.wait()
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        assert text(await ours.call_tool("was_given_up", {"name": name})) == "given up"
+        assert text(await ours.call_tool("add", {"a": 1, "b": 1})) == "2"
+
+
+async def test_changes(way: Way, where: Where) -> None:
+    async with meeting(way, where) as ours, ours.listen(tools=True, uris=["note://welcome"]) as changes:
+        await ours.call_tool("touch")
+        change = await anext(changes)
+        assert (change.kind, change.uri) == ("resource", "note://welcome")
+        await ours.call_tool("rearrange")
+        assert (await anext(changes)).kind == "tools"
