@@ -1,4 +1,4 @@
-"""Our client and ``@modelcontextprotocol/server-everything``, which speaks the older revisions over three transports."""
+"""Our client and ``@modelcontextprotocol/server-everything``, of the older revisions, over all of its transports."""
 
 from __future__ import annotations
 
