@@ -61,8 +61,7 @@ PANTRIES = {
     project.name: project
     for project in (
         Project("official", ("mcp",), "official_server.py"),
-        # It has no subscriptions to resources; where changes are told on streams that a client asks for, it has none.
-        Project("fastmcp", ("fastmcp",), "fastmcp_server.py", lacks=frozenset({"touch"})),
+        Project("fastmcp", ("fastmcp",), "fastmcp_server.py"),
         # It asks for nothing but forms.
         Project(
             "tiny",

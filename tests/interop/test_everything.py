@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from base64 import b64decode
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -54,15 +55,15 @@ async def test_calling_reading_and_completing(where: Where) -> None:
         weather = await ours.call_tool("get-structured-content", {"location": "New York"})
         assert weather.structured_content == {"temperature": 33, "conditions": "Cloudy", "humidity": 82}
         image = (await ours.call_tool("get-tiny-image")).content[1]
-        assert (image.mime_type, image.data[:4]) == ("image/png", b"\x89PNG")
+        assert (image.mime_type, b64decode(image.data)[:4]) == ("image/png", b"\x89PNG")
         (note,) = (await ours.read_resource("demo://resource/dynamic/text/7")).contents
         assert note.text.startswith("Resource 7: This is a plaintext resource")
         (blob,) = (await ours.read_resource("demo://resource/dynamic/blob/7")).contents
-        assert blob.blob.startswith(b"Resource 7: This is a base64 blob")
+        assert b64decode(blob.blob).startswith(b"Resource 7: This is a base64 blob")
         (message,) = (await ours.get_prompt("args-prompt", {"city": "Pau", "state": "Béarn"})).messages
         assert message.content.text == "What's weather in Pau, Béarn?"
         prompt = {"type": "ref/prompt", "name": "completable-prompt"}
-        completion = await ours.complete(prompt, "name", "A", {"department": "Engineering"})
+        completion = await ours.complete(prompt, "name", "A", context={"department": "Engineering"})
         assert list(completion.values) == ["Alice"]
 
 
@@ -109,7 +110,7 @@ async def test_changes_and_logs(where: Where) -> None:
         async with ours.listen(uris=[uri]) as changes:
             await ours.call_tool("toggle-subscriber-updates")
             change = await anext(changes)
-            assert (change.kind, change.uri) == ("resource", uri)
+            assert (change.kind, change.uri) == ("resource_updated", uri)
             await ours.call_tool("toggle-subscriber-updates")
         await logged.wait()
         level, data = logs[0]

@@ -20,9 +20,10 @@ const NAME_FORM = { type: 'object', properties: { name: { type: 'string' } }, re
 const NOTE = 'note://welcome';
 
 const givenUp = new Map();
-// Who has to be told of changes on the older revisions; the newest has streams for it.
+// Over HTTP, who has to be told of changes on the older revisions, and what tells the streams of the newest. Over stdio
+// the SDK sends what a server announces to whom it belongs.
 const subscribers = new Set();
-let notify = { resourceUpdated() {}, toolsChanged() {} };
+let notify;
 
 function event(name) {
     if (!givenUp.has(name)) givenUp.set(name, Promise.withResolvers());
@@ -68,7 +69,7 @@ function build() {
     });
     tool('folders', "Ask for the client's folders.", {}, (_, ctx) => {
         const found = inputResponse(ctx.mcpReq.inputResponses, 'roots');
-        if (found.kind === 'roots') return text(found.roots.map(({ name, uri }) => `${name}=${uri}`).join(', '));
+        if (found.kind === 'roots') return text(found.roots.map(({ name, uri }) => `${name ?? 'None'}=${uri}`).join(', '));
         return inputRequired({ inputRequests: { roots: inputRequired.listRoots() } });
     });
 
@@ -99,12 +100,12 @@ function build() {
         return text('given up');
     });
     tool('touch', 'Change the note.', {}, async () => {
-        notify.resourceUpdated(NOTE);
-        for (const subscriber of subscribers) await subscriber.server.sendResourceUpdated({ uri: NOTE });
+        notify?.resourceUpdated(NOTE);
+        for (const subscriber of notify ? subscribers : [server]) await subscriber.server.sendResourceUpdated({ uri: NOTE });
         return text('touched');
     });
     tool('rearrange', 'Change the list of tools.', {}, () => {
-        notify.toolsChanged();
+        notify?.toolsChanged();
         server.sendToolListChanged();
         return text('rearranged');
     });
@@ -155,7 +156,7 @@ async function serveSession(body, request, response) {
 
 function serveHttp() {
     const handler = createMcpHandler(build, { legacy: 'reject' });
-    if (era !== 'legacy') notify = handler.notify;
+    notify = handler.notify;
     const serveModern = toNodeHandler(handler);
     const server = createServer(async (request, response) => {
         const body = [];
