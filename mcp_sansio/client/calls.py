@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from enum import Enum, auto
 from typing import Any
@@ -67,7 +68,7 @@ class OutgoingCall:
     #: What it may do once.
     refreshed: bool = False
     restarted: bool = False
-    tried: set[str] = attrs.field(factory=set, repr=False)
+    tried: Counter[str] = attrs.field(factory=Counter, repr=False)
     held: McpError | None = attrs.field(default=None, repr=False)
 
     @property

@@ -128,7 +128,7 @@ class InFlight:
         if adapter.method_for(operation) is None:
             self.end(call, Failed(McpError(f"the revision that the server speaks has no {call.operation}")))
             return
-        call.tried.add(adapter.version)
+        call.tried[adapter.version] += 1
         call.advance(CallInput.SEND)
         call.request = self.make_request(Purpose.CALL, operation, adapter, self._params_of(call, adapter), call)
         self._engine.transmit(call.request)

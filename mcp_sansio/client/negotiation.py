@@ -11,7 +11,7 @@ basic/transports/stdio and basic/transports/streamable-http; basic/lifecycle, "V
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Collection, Mapping
 from enum import Enum, auto
 from typing import TYPE_CHECKING
@@ -65,7 +65,7 @@ class Negotiation:
         self.confirmed = False
         self._engine = engine
         self._steps: deque[_Step] = deque()
-        self._tried: set[str] = set()
+        self._tried: Counter[str] = Counter()
         self._pending: list[OutgoingRequest] = []
         held = engine.adapters.adapters
         self._modern = next((adapter for adapter in held if not adapter.has_handshake), None)
@@ -172,7 +172,7 @@ class Negotiation:
 
     def _discover(self, adapter: Adapter) -> None:
         self.state = advance(NEGOTIATION, self.state, NegotiationInput.PROBE)
-        self._tried.add(adapter.version)
+        self._tried[adapter.version] += 1
         asked = self._engine.flight.make_request(Purpose.PROBE, Operation.DESCRIBE, adapter, {})
         if self._steps:
             asked.deadline = self._engine.runtime.now() + self._patience()
@@ -184,7 +184,7 @@ class Negotiation:
 
     def _initialize(self, adapter: Adapter) -> None:
         self.state = advance(NEGOTIATION, self.state, NegotiationInput.HANDSHAKE)
-        self._tried.add(adapter.version)
+        self._tried[adapter.version] += 1
         params = adapter.client_handshake_params(self._engine.client_info, self._engine.capabilities_for(adapter))
         assert params is not None
         self._send(self._engine.flight.make_request(Purpose.HANDSHAKE, Operation.DESCRIBE, adapter, params))
@@ -233,8 +233,8 @@ class Negotiation:
             self._pick(versions, None)
 
     def _pick(self, versions: list[str], error: McpError | None) -> None:
-        """The server speaks `versions`: go on with the best that was not tried, or give up."""
-        modern = self._common(versions, has_handshake=False, but=self._tried)
+        """The server speaks `versions`: go on with the best that may be tried, or give up."""
+        modern = self._modern_again(versions, self._tried)
         legacy = self._common(versions, has_handshake=True, but=self._tried)
         if modern is not None:
             self._discover(modern)
@@ -288,11 +288,21 @@ class Negotiation:
             None,
         )
 
+    def _modern_again(self, versions: Collection[str], tried: Counter[str]) -> Adapter | None:
+        """The best without a handshake that was not `tried`, or was tried once.
+
+        A server that refuses a revision and names it in the same breath, while it is updated say, is taken at its word
+        once (basic/versioning, "Protocol Version Negotiation": select from the list, and retry).
+        """
+        untried = self._common(versions, has_handshake=False, but=tried)
+        twice = [version for version, times in tried.items() if times > 1]
+        return untried or self._common(versions, has_handshake=False, but=twice)
+
     # Outcomes
 
-    def settle_on(self, versions: list[str], tried: Collection[str]) -> bool:
-        """The server says of a sudden that it speaks `versions`: go on in the best that was not `tried`, if any."""
-        chosen = self._common(versions, has_handshake=False, but=tried)
+    def settle_on(self, versions: list[str], tried: Counter[str]) -> bool:
+        """The server says of a sudden that it speaks `versions`: go on in the best that may still be tried, if any."""
+        chosen = self._modern_again(versions, tried)
         legacy = self._common(versions, has_handshake=True)
         if chosen is not None:
             self._settle(chosen, self.description)
