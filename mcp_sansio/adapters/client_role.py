@@ -190,7 +190,9 @@ def read_asked(requests: Any, state: Any, *, in_arguments: bool = False) -> Aske
             raise _malformed(f"inputRequests[{key[:100]!r}] must be a request with a method")
     if not requests and state is None:
         raise _malformed("a result that asks must have inputRequests or a requestState")
-    return Asked(requests, state, in_arguments)
+    # Who answers need not know that params may be left out where there are none.
+    whole = {key: {**request, "params": request.get("params", {})} for key, request in requests.items()}
+    return Asked(whole, state, in_arguments)
 
 
 def _malformed(text: str) -> Rejected:

@@ -48,6 +48,11 @@ class InFlight:
         """The requests whose reply is due."""
         return list(self._requests.values())
 
+    def sole_negotiation(self) -> OutgoingRequest | None:
+        """The one request in flight, where it is about what is spoken."""
+        requests = self.requests()
+        return requests[0] if len(requests) == 1 and requests[0].purpose is not Purpose.CALL else None
+
     def was_issued(self, request_id: RequestId | None) -> bool:
         """Whether a request ever had that id."""
         return isinstance(request_id, int) and 0 < request_id <= self._last_id

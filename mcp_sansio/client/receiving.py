@@ -56,9 +56,10 @@ def _replied(engine: ClientEngine, envelope: Envelope, origin: Origin, size: int
 
 def _request_of(engine: ClientEngine, envelope: Envelope, origin: Origin) -> OutgoingRequest | None:
     """The request that a response answers. One on the reply to another request answers nothing."""
-    if envelope.id is None and origin is not None:
-        # The server could not read the id, or what it refuses has none to read; but this is its reply.
-        return engine.flight.request_of(origin.id)
+    if envelope.id is None:
+        # The server could not read the id, or what it refuses has none to read: it answers the request whose reply
+        # this is, or the one that asks what is spoken, while nothing else was asked.
+        return engine.flight.request_of(origin.id) if origin is not None else engine.flight.sole_negotiation()
     request = engine.flight.request_of(envelope.id)
     return request if origin is None or request is origin else None
 

@@ -116,6 +116,11 @@ async def test_calling_reading_and_completing(way: Way, where: Where) -> None:
         await ours.ping()
 
 
+#: Over the first HTTP transport aiohttp-tiny-mcp runs a call within the request that brings it: it can neither ask nor
+#: be told to stop.
+UNASKED = [way for way in WAYS if way.project.name == "tiny" and way.transport == "sse"]
+
+
 async def test_asking(way: Way, where: Where) -> None:
     users = [
         accept(name="Ada"),
@@ -130,6 +135,10 @@ async def test_asking(way: Way, where: Where) -> None:
         return answers(request["method"], request["params"])
 
     async with meeting(way, where, on_ask=on_ask) as ours:
+        if way in UNASKED:
+            with pytest.raises(ServerError, match="cannot ask"):
+                await ours.call_tool("confirm", {"what": "tea"})
+            return
         said = [text(await ours.call_tool("confirm", {"what": "tea"})) for _ in range(3)]
         assert said == ["accept: Ada", "decline", "cancel"]
         assert text(await ours.call_tool("introduce")) == "Ada Lovelace"
@@ -172,7 +181,8 @@ async def test_giving_a_call_up(way: Way, where: Where) -> None:
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
             await call
-        assert text(await ours.call_tool("was_given_up", {"name": name})) == "given up"
+        if way not in UNASKED:
+            assert text(await ours.call_tool("was_given_up", {"name": name})) == "given up"
         assert text(await ours.call_tool("add", {"a": 1, "b": 1})) == "2"
 
 
