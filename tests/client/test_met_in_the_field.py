@@ -1,4 +1,4 @@
-"""What servers of other projects were seen to say, in tests/interop and the conformance suite, and what we make of it."""
+"""What servers of other projects were seen to say (tests/interop, tests/conformance), and what we make of it."""
 
 from __future__ import annotations
 
