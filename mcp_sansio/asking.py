@@ -43,7 +43,7 @@ def elicit(
     fault = None if schema is None else fault_of_form(schema)
     if fault is not None:
         raise ValueError(f"elicit: {fault}")
-    requested = dict(schema) if schema is not None else {"type": "object", "properties": {}}
+    requested = {"type": "object", "properties": {}, **(schema or {})}  # the specification requires both members
     return {"method": ELICIT, "params": {"message": message, "requestedSchema": requested}}
 
 

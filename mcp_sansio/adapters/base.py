@@ -30,7 +30,7 @@ from mcp_sansio.types import (
     to_wire,
 )
 from mcp_sansio.wire.json import encode
-from mcp_sansio.wire.jsonrpc import Envelope, classify, encode_error, encode_notification, encode_request, encode_result
+from mcp_sansio.wire.jsonrpc import Envelope, classify, encode_error, encode_notification, encode_result
 from mcp_sansio.wire.jsonrpc import Shape as MessageShape
 
 from .client_role import CHANGE_METHODS, ClientRole
@@ -242,9 +242,6 @@ class Adapter(ClientRole):
     def _empty(self, call: Call, registry: Registry, empty: Empty) -> dict[str, JSON]:
         return self.finished({}, registry)
 
-    def _listening_ended(self, call: Call, registry: Registry, listening: Listening) -> dict[str, JSON]:
-        return self.finished({}, registry)
-
     def _tool_result(self, call: Call, registry: Registry, result: CallToolResult) -> dict[str, JSON]:
         body: dict[str, JSON] = {"content": [project_content(self.shape, block) for block in result.content]}
         structured = result.structured_content
@@ -293,8 +290,8 @@ class Adapter(ClientRole):
         return encode_notification("notifications/message", params)
 
     def encode_question(self, question_id: RequestId, request: InputRequest) -> bytes:
-        """A question to push, as a request with the server's own id."""
-        return encode_request(question_id, request["method"], request.get("params", {}))
+        """A question to push, as a request with the server's own id, on the revisions that push."""
+        raise NotImplementedError
 
     def encode_withdrawal(self, question_id: RequestId, reason: str) -> bytes:
         """The notification that a pushed question is no longer wanted."""
@@ -316,19 +313,16 @@ class Adapter(ClientRole):
         return spec.simple_input_schema if self.shape.simplifies_schemas else spec.input_schema
 
     def output_schema(self, spec: ToolSpec) -> Mapping[str, JSON] | None:
-        """The output schema that clients of this revision see, or ``None``."""
+        """The output schema that clients of this revision see where their tools have one, or ``None``."""
         schema = spec.output_schema
-        if schema is None or self.shape.structured_content == "none":
-            return None
-        if not self.shape.simplifies_schemas:
+        if schema is None or not self.shape.simplifies_schemas:
             return schema
         return spec.simple_output_schema if is_object_schema(schema) else None
 
-    def describe_tool(self, spec: ToolSpec, registry: Registry) -> dict[str, JSON] | None:
-        """The tool as this revision lists it, or ``None`` to hide it."""
+    def describe_tool(self, spec: ToolSpec, registry: Registry) -> dict[str, JSON]:
+        """The tool as this revision lists it; one that it offers (see `offers`)."""
         schema = self.input_schema(spec)
-        if schema is None:
-            return None
+        assert schema is not None
         if registry.asks_in_arguments(spec) or (self.asks_in_arguments and spec.bound.takes_exchange):
             schema = with_answer_arguments(schema)
         wire = self._description(spec, inputSchema=schema, outputSchema=self.output_schema(spec))
@@ -336,7 +330,7 @@ class Adapter(ClientRole):
             wire["annotations"] = pick(to_wire(spec.annotations), self.shape.tool_annotations)
         return pick(wire, self.shape.tool)
 
-    def describe_resource(self, spec: ResourceSpec, registry: Registry) -> dict[str, JSON] | None:
+    def describe_resource(self, spec: ResourceSpec, registry: Registry) -> dict[str, JSON]:
         """The resource, or the template, as this revision lists it."""
         where = "uri" if spec.template is None else "uriTemplate"
         wire = self._description(spec, **{where: spec.uri}, mimeType=spec.mime_type, size=spec.size)
@@ -345,7 +339,7 @@ class Adapter(ClientRole):
         members = self.shape.resource if spec.template is None else self.shape.resource_template
         return project_annotated(self.shape, wire, members)
 
-    def describe_prompt(self, spec: PromptSpec, registry: Registry) -> dict[str, JSON] | None:
+    def describe_prompt(self, spec: PromptSpec, registry: Registry) -> dict[str, JSON]:
         """The prompt as this revision lists it."""
         arguments = [pick(argument, self.shape.prompt_argument) for argument in spec.arguments]
         return pick(self._description(spec, arguments=arguments or None), self.shape.prompt)

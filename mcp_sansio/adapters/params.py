@@ -34,7 +34,7 @@ def _level(value: JSON) -> bool:
 
 def _reference(value: JSON) -> bool:
     kinds = {"ref/prompt": "name", "ref/resource": "uri"}
-    return isinstance(value, dict) and isinstance(value.get(kinds.get(str(value.get("type")), "")), str)
+    return isinstance(value, dict) and isinstance(value.get(kinds.get(str(value.get("type")))), str)
 
 
 def _argument(value: JSON) -> bool:

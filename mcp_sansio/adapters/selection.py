@@ -121,8 +121,8 @@ class AdapterSet:
             return adapter
         if self._newest_handshake is not None:
             return self._newest_handshake
-        requested = preamble.body.get("params") if isinstance(preamble.body, dict) else None
-        version = requested.get("protocolVersion") if isinstance(requested, dict) else None
+        params = preamble.body.get("params")
+        version = params.get("protocolVersion") if isinstance(params, dict) else None
         raise self.unsupported(version)
 
     def _agreed(self, preamble: Preamble) -> object:

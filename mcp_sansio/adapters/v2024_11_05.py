@@ -21,10 +21,9 @@ class Adapter2024_11_05(HandshakeAdapter):
     has_version_header: ClassVar[bool] = False
 
     shape: ClassVar[Shape] = attrs.evolve(
-        FULL.without("title", "icons", "_meta", "outputSchema", "lastModified", "resource_link", "audio", "message"),
+        FULL.without("title", "icons", "_meta", "lastModified", "resource_link", "audio", "message"),
         implementation=frozenset({"name", "version"}),
         tool=frozenset({"name", "description", "inputSchema"}),
-        content=frozenset({"type", "text", "data", "mimeType", "resource", "annotations"}),
         structured_content="none",
         has_completions=False,
         simplifies_schemas=True,

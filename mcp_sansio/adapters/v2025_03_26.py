@@ -26,7 +26,6 @@ class Adapter2025_03_26(HandshakeAdapter):
         FULL.without("title", "icons", "_meta", "outputSchema", "lastModified", "resource_link"),
         implementation=frozenset({"name", "version"}),
         tool_annotations=FULL.tool_annotations,
-        content=frozenset({"type", "text", "data", "mimeType", "resource", "annotations"}),
         structured_content="none",
         simplifies_schemas=True,
     )

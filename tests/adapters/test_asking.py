@@ -178,6 +178,7 @@ def test_resources_and_prompts_ask_too(operation: str) -> None:
     [
         ([], "params.inputResponses must be an object"),
         ({"q": 5}, "params.inputResponses['q'] must be an object"),
+        ({"q" * 101: 5}, f"params.inputResponses['{'q' * 100}'] must be an object"),
         ({"q": {"content": {}}}, "the answer to 'q' is malformed: action must be a string"),
         (
             {"q": {"action": "accept", "content": []}},
@@ -260,14 +261,55 @@ def test_the_question_is_pushed(version: str, kind: str) -> None:
     assert len(speaker.simulation.server.questions) == 0
 
 
+def asked_of(version: str, request: Any) -> dict[str, Any]:
+    """The question that a client of `version` gets for `request`: its method and its params."""
+    [asked] = Channel(version, asking(request)[0]).call("gate", {"name": "x"})
+    return asked["result"]["inputRequests"]["q"] if version == MRTR else {name: asked[name] for name in WIRE}  # type: ignore[no-any-return]
+
+
+WIRE = ("method", "params")
+
+
+@pytest.mark.parametrize("version", [version for version in ASKED if can_carry(version, "url")])
+def test_an_interaction_is_named_where_the_revision_has_names(version: str) -> None:
+    wire = KINDS["url"][1]
+    named = wire if version == MRTR else {**wire, "params": {**wire["params"], "elicitationId": "7"}}
+    assert asked_of(version, elicit("Sign in", url="https://e.example/login", elicitation_id="7")) == named
+    # Only of elicitation: what another question has by that name is its own affair.
+    other = sample("Hi", max_tokens=5, url="https://e.example/", elicitationId="7")
+    assert asked_of(version, other) == other
+    plain = sample("Hi", max_tokens=5, url="https://e.example/")
+    assert asked_of(version, plain) == plain
+
+
+@pytest.mark.parametrize("version", ASKED)
+def test_a_question_that_was_written_by_hand(version: str) -> None:
+    bare = {"method": "roots/list"}
+    assert asked_of(version, bare) == (bare if version == MRTR else {**bare, "params": {}})
+    form: dict[str, Any] = {"message": "Sure?", "requestedSchema": {"type": "object", "properties": {}}}
+    asked = asked_of(version, {"method": "elicitation/create", "params": {"mode": "form", **form}})
+    mode = {} if version == "2025-06-18" else {"mode": "form"}  # the first revision of elicitation has none
+    assert asked == {"method": "elicitation/create", "params": {**mode, **form}}
+    if version == "2025-06-18":
+        form["requestedSchema"] = {"type": "object"}
+        shown = {"message": "Sure?", "requestedSchema": {"type": "object", "properties": {}}}
+        assert asked_of(version, {"method": "elicitation/create", "params": form})["params"] == shown
+
+
+@pytest.mark.parametrize("version", ASKED)
+def test_a_form_without_properties_is_sent_with_none(version: str) -> None:
+    """The specification's schema requires them."""
+    assert asked_of(version, elicit("Sure?", {"type": "object"})) == KINDS["agree"][1]
+
+
 @pytest.mark.parametrize("version", [version for version in PUSHED if version in VERSIONS])
 def test_what_each_pushing_revision_knows_of_forms(version: str) -> None:
-    one = {"type": "string", "oneOf": [{"const": "a", "title": "A"}, {"const": "b", "title": "B"}]}
+    one = {"type": "string", "title": "X", "oneOf": [{"const": "a", "title": "A"}, {"const": "b"}]}
     several = {"type": "array", "items": {"type": "string", "enum": ["a", "b"]}}
     registry, _ = asking(elicit("Pick", {"type": "object", "properties": {"x": one}}))
     [question] = Channel(version, registry).call("gate", {"name": "x"})
     field = question["params"]["requestedSchema"]["properties"]["x"]
-    plain = {"type": "string", "enum": ["a", "b"], "enumNames": ["A", "B"]}
+    plain = {"type": "string", "title": "X", "enum": ["a", "b"], "enumNames": ["A", "b"]}
     assert field == (plain if version == "2025-06-18" else one)
     registry, _ = asking(elicit("Pick", {"type": "object", "properties": {"x": several}}))
     [question] = Channel(version, registry).call("gate", {"name": "x"})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -9,8 +11,10 @@ import pytest
 import support
 from mcp_sansio import AdapterSet, Exchange, Implementation, NeedInput, Registry, elicit, elicit_accept
 from mcp_sansio.adapters.base import Adapter
+from mcp_sansio.in_arguments import META_KEY
 from mcp_sansio.schema import header_plan
 from mcp_sansio.testing import SimulatedHttp, Simulation
+from mcp_sansio.wire.json import decode, encode
 from speak import VERSIONS
 
 ADAPTERS = AdapterSet.default().by_version
@@ -76,6 +80,44 @@ def test_the_server_of_the_same_revision_takes_what_it_says(version: str) -> Non
     assert params == {"name": "where", "arguments": arguments, "_meta": {"mine": 1}}
 
 
+def said_by(version: str, options: dict[str, Any]) -> dict[str, Any]:
+    """What a request says besides what was asked, where each describes itself."""
+    if ADAPTERS[version].has_handshake:
+        return {}
+    client = {"name": "client", "version": "1.0", "title": "Client", "websiteUrl": "https://client.example"}
+    meta = {"protocolVersion": version, "clientInfo": client, "clientCapabilities": CAPABILITIES}
+    if "log_level" in options:
+        meta["logLevel"] = options["log_level"]
+    return {f"io.modelcontextprotocol/{name}": value for name, value in meta.items()}
+
+
+@pytest.mark.parametrize("options", [{}, {"progress_token": 0}, {"progress_token": "t", "log_level": "info"}])
+@pytest.mark.parametrize("given", [{}, {"a": 1}, {"a": 1, "_meta": {"mine": 1}}])
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_params_of_a_request(version: str, given: dict[str, Any], options: dict[str, Any]) -> None:
+    before, capabilities = copy.deepcopy(given), MappingProxyType(CAPABILITIES)
+    decorated = ADAPTERS[version].client_decorate_params(given, CLIENT, capabilities, **options)
+    token = {"progressToken": options["progress_token"]} if options else {}
+    meta = given.get("_meta", {}) | token | said_by(version, options)
+    assert decorated == {**given, **({"_meta": meta} if meta else {})}
+    assert decode(encode(decorated)) == decorated
+    decorated["more"] = 1
+    assert given == before
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_params_of_the_handshake(version: str) -> None:
+    params = ADAPTERS[version].client_handshake_params(CLIENT, MappingProxyType(CAPABILITIES))
+    info = {"name": "client", "version": "1.0", "title": "Client", "websiteUrl": "https://client.example"}
+    shown = {"2025-11-25": info, "2025-06-18": {name: info[name] for name in ("name", "version", "title")}}
+    said = shown.get(version, {"name": "client", "version": "1.0"})
+    if not ADAPTERS[version].has_handshake:
+        assert params is None
+        return
+    assert params == {"protocolVersion": version, "capabilities": CAPABILITIES, "clientInfo": said}
+    assert decode(encode(params)) == params
+
+
 HEADERS = {
     "2026-07-28": {
         "MCP-Protocol-Version": "2026-07-28",
@@ -98,6 +140,33 @@ def test_the_headers_of_a_call(version: str) -> None:
     assert "MCP-Protocol-Version" not in ADAPTERS[version].client_headers("initialize", {}) or not (
         ADAPTERS[version].has_handshake
     )
+
+
+QUESTIONS = {"q": elicit("Sure?")}
+#: Results, and the questions and the state in them, where questions ride in ordinary results.
+RESULTS: list[tuple[dict[str, Any], tuple[dict[str, Any], str | None]]] = [
+    ({"content": []}, ({}, None)),
+    ({"content": [], "_meta": {}}, ({}, None)),
+    ({"content": [], "_meta": {META_KEY: {}}}, ({}, None)),
+    ({"content": [], "_meta": {META_KEY: {"inputRequests": QUESTIONS}}}, (QUESTIONS, None)),
+    ({"content": [], "_meta": {META_KEY: {"inputRequests": QUESTIONS, "requestState": "s"}}}, (QUESTIONS, "s")),
+]
+#: And where they are results of their own.
+ASKING: list[tuple[dict[str, Any], tuple[dict[str, Any], str | None]]] = [
+    ({"resultType": "input_required"}, ({}, None)),
+    ({"resultType": "input_required", "requestState": "s"}, ({}, "s")),
+    ({"resultType": "input_required", "inputRequests": QUESTIONS}, (QUESTIONS, None)),
+]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_questions_in_a_result(version: str) -> None:
+    adapter = ADAPTERS[version]
+    for result, found in RESULTS:
+        assert adapter.client_input_requests(result) == found
+        assert adapter.client_input_requests({**result, "resultType": "complete", "inputRequests": {}}) == found
+    for result, found in ASKING:
+        assert adapter.client_input_requests(result) == (found if adapter.can_ask else ({}, None))
 
 
 @pytest.mark.parametrize("version", [version for version in VERSIONS if not ADAPTERS[version].can_push_ask])

@@ -13,7 +13,10 @@ from mcp_sansio import (
     Annotations,
     AudioContent,
     BlobResourceContents,
+    CacheHint,
     CallToolResult,
+    Completion,
+    CompletionRequest,
     EmbeddedResource,
     Exchange,
     GetPromptResult,
@@ -27,6 +30,7 @@ from mcp_sansio import (
     TextResourceContents,
     ToolAnnotations,
 )
+from mcp_sansio.adapters.projection import FULL, project_content
 from speak import HANDSHAKE, VERSIONS, Channel, Http
 
 FIRST_TWO = ("2024-11-05", "2025-03-26")
@@ -344,9 +348,11 @@ def test_what_the_server_shows_of_itself(version: str) -> None:
     channel = Channel(version, registry)
     request = channel.initialize(id=1) if version in HANDSHAKE else channel.message("server/discover")
     [answered] = channel.send(request)
-    result = answered["result"]
-    info = result["serverInfo"] if version in HANDSHAKE else result["_meta"]["io.modelcontextprotocol/serverInfo"]
-    assert info == {"name": "s", "version": "1", **SERVER[version]}
+    assert server_info(version, answered["result"]) == {"name": "s", "version": "1", **SERVER[version]}
+
+
+def server_info(version: str, result: Any) -> Any:
+    return result["serverInfo"] if version in HANDSHAKE else result["_meta"]["io.modelcontextprotocol/serverInfo"]
 
 
 # Content --------------------------------------------------------------------------------------------------------------
@@ -400,8 +406,21 @@ def audio(version: str) -> dict[str, Any]:
 
 BLOCKS: list[tuple[Any, Callable[[str], dict[str, Any]]]] = [
     (LINK, link),
+    (
+        ResourceLink("file:///a", "a.txt"),
+        lambda version: (
+            {"type": "text", "text": "a.txt: file:///a"}
+            if version in FIRST_TWO
+            else {"uri": "file:///a", "name": "a.txt", "type": "resource_link"}
+        ),
+    ),
     (AudioContent(b"\0\1", "audio/wav"), audio),
     (TextContent("x"), lambda version: {"type": "text", "text": "x"}),
+    (TextContent("x", meta=META), lambda version: {"type": "text", "text": "x", **block_meta(version)}),
+    (
+        TextContent("x", annotations=ANNOTATIONS),
+        lambda version: {"type": "text", "text": "x", "annotations": annotations(version)},
+    ),
     (
         TextContent("x", annotations=ANNOTATIONS, meta=META),
         lambda version: {"type": "text", "text": "x", "annotations": annotations(version), **block_meta(version)},
@@ -446,6 +465,20 @@ def test_content(version: str, block: Any, expected: Callable[[str], dict[str, A
     assert answered["result"]["description"] == "Said."
 
 
+def test_content_of_a_type_that_a_revision_lacks() -> None:
+    """So it will be with what later revisions bring, on the earlier ones."""
+    shape = attrs.evolve(FULL, content_types=frozenset({"text"}))
+    cannot = "which this client's protocol revision cannot carry]"
+    shown: list[tuple[Any, str]] = [
+        (ImageContent(b"\0\1", "image/png"), f"[content of type image, {cannot}"),
+        (AudioContent(b"\0\1", "audio/wav"), f"[audio of type audio/wav, {cannot}"),
+        (EmbeddedResource(TextResourceContents("a:b", "x")), f"[content of type resource, {cannot}"),
+        (LINK, "A: file:///a"),
+    ]
+    for block, text in shown:
+        assert project_content(shape, block) == {"type": "text", "text": text}
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 def test_contents(version: str) -> None:
     registry = Registry("s", "1")
@@ -480,6 +513,105 @@ def test_a_results_own_meta_and_error_mark(version: str) -> None:
         "_meta": {**meta, **info},
         **({"resultType": "complete"} if modern else {}),
     }
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("meta", [None, {}, {"com.example/k": 2}])
+def test_the_own_meta_of_what_was_read_and_of_a_prompt(version: str, meta: Any) -> None:
+    registry = Registry("s", "1")
+
+    @registry.resource("a:b", cache=CacheHint(ttl_ms=7, scope="public"))
+    async def read() -> ReadResourceResult:
+        return ReadResourceResult([TextResourceContents("a:b", "x")], meta=meta)
+
+    @registry.prompt
+    async def say() -> GetPromptResult:
+        return GetPromptResult([PromptMessage("user", TextContent("x"))], meta=meta)
+
+    channel = Channel(version, registry)
+    [got] = channel.request("resources/read", {"uri": "a:b"})
+    [said] = channel.request("prompts/get", {"name": "say"})
+    read_body: dict[str, Any] = {"contents": [{"uri": "a:b", "text": "x"}]}
+    said_body: dict[str, Any] = {"messages": [{"role": "user", "content": {"type": "text", "text": "x"}}]}
+    if version not in HANDSHAKE:
+        info = {"io.modelcontextprotocol/serverInfo": {"name": "s", "version": "1"}}
+        ends: dict[str, Any] = {"_meta": {**(meta or {}), **info}, "resultType": "complete"}
+        read_body |= {**ends, "ttlMs": 7, "cacheScope": "public"}
+        said_body |= ends
+    elif meta is not None:
+        read_body["_meta"] = said_body["_meta"] = meta
+    assert (got["result"], said["result"]) == (read_body, said_body)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_resource_that_is_gone_once_it_was_read(version: str) -> None:
+    registry = Registry("s", "1")
+
+    @registry.resource("a:b", cache=CacheHint(ttl_ms=7, scope="public"))
+    async def read() -> str:
+        registry.remove_resource("a:b")
+        return "x"
+
+    answered = Channel(version, registry).request("resources/read", {"uri": "a:b"})[-1]
+    assert answered["result"]["contents"] == [{"uri": "a:b", "text": "x"}]
+    # Nothing is promised any more of how long it may be kept.
+    hint = {} if version in HANDSHAKE else {"ttlMs": 0, "cacheScope": "private"}
+    assert {name: answered["result"][name] for name in ("ttlMs", "cacheScope") if name in answered["result"]} == hint
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_completion_of_nothing_has_values_too(version: str) -> None:
+    registry = Registry("s", "1")
+
+    @registry.prompt
+    async def say(topic: str) -> str:
+        return topic
+
+    @registry.completion
+    def complete(request: CompletionRequest) -> Completion:
+        return Completion([], total=0, has_more=False)
+
+    params = {"ref": {"type": "ref/prompt", "name": "say"}, "argument": {"name": "topic", "value": "a"}}
+    [answered] = Channel(version, registry).request("completion/complete", params)
+    assert answered["result"]["completion"] == {"values": [], "total": 0, "hasMore": False}
+
+
+def everything(registry: Registry) -> None:
+    @registry.tool(**MARKS)
+    async def go(start: Place) -> str:
+        """Go."""
+        return "x"
+
+    @registry.resource("a:b", **MARKS)
+    async def one() -> str:
+        return "x"
+
+    @registry.resource("a:{name}", **MARKS)
+    async def many(name: str) -> str:
+        return name
+
+    @registry.prompt(**MARKS)
+    async def say() -> str:
+        return "x"
+
+
+METHODS = ("tools/list", "resources/list", "resources/templates/list", "prompts/list")
+
+
+def test_what_was_shown_on_one_revision_is_not_shown_on_another() -> None:
+    marks: dict[str, Any] = {"title": "T", "description": "D", "website_url": "https://e.example", "icons": [ICON]}
+    shared = Registry("s", "1", **marks)
+    everything(shared)
+    for version in (*VERSIONS, *reversed(VERSIONS)):
+        alone = Registry("s", "1", **marks)
+        everything(alone)
+        for method in METHODS:
+            assert listed(version, shared, method) == listed(version, alone, method)
+        for registry in (shared, alone):
+            channel = Channel(version, registry)
+            request = channel.initialize(id=1) if version in HANDSHAKE else channel.message("server/discover")
+            [described] = channel.send(request)
+            assert server_info(version, described["result"]) == {"name": "s", "version": "1", **SERVER[version]}
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -185,6 +185,18 @@ def test_negotiate(requested: str) -> None:
     assert oldest.negotiate(requested).version == HANDSHAKE[-1]
 
 
+@pytest.mark.parametrize("version", ENVELOPE)
+def test_without_a_handshake_there_is_nothing_to_negotiate(version: str) -> None:
+    among = ALL.only(version)
+    for requested in (*VERSIONS, "2099-01-01", ""):
+        with pytest.raises(Rejected) as caught:
+            among.negotiate(requested)
+        assert caught.value.failure == unsupported(requested, among)
+    for params in ([], None, "x", {}):
+        assert refused({**INITIALIZE, "params": params}, among=among) == unsupported("", among)
+    assert refused({"jsonrpc": "2.0", "id": 1, "method": "initialize"}, among=among) == unsupported("", among)
+
+
 # Through a server -----------------------------------------------------------------------------------------------------
 
 
@@ -317,6 +329,7 @@ def test_a_pin_to_an_unknown_revision(target: str, method: str) -> None:
 
 
 def test_repr() -> None:
+    assert ALL.adapters == tuple(ALL.by_version.values())
     assert {repr(adapter) for adapter in ALL.adapters} == {
         f"<Adapter{version.replace('-', '_')}>" for version in VERSIONS
     }

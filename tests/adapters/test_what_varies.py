@@ -124,6 +124,15 @@ def test_description_channel(version: str) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
+def test_a_server_without_instructions_gives_none(version: str) -> None:
+    channel = Channel(version, registry())
+    described = description(version)
+    del described["instructions"]
+    request = channel.message("server/discover") if is_modern(version) else channel.initialize(id=1)
+    assert channel.send(request) == [{"jsonrpc": "2.0", "id": 1, "result": described}]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
 def test_the_other_way_to_describe_the_server_is_an_unknown_method(version: str) -> None:
     channel = Channel(version, registry())
     if is_modern(version):
@@ -260,6 +269,22 @@ def test_the_method_header_is_required_everywhere_and_compared_with_case(version
             error(-32020, MISMATCH % "Mcp-Method"),
         )
     assert speaker.request("tools/list", headers={"Mcp-Name": "anything"}).status == 200
+    # Blanks around a header's value do not belong to it.
+    blanks = {"Mcp-Method": " tools/list\t", "MCP-Protocol-Version": f"\t{version} "}
+    assert speaker.request("tools/list", headers=blanks).status == 200
+
+
+@pytest.mark.parametrize("version", ENVELOPE)
+@pytest.mark.parametrize("method", ["tools/call", "resources/read", "prompts/get"])
+def test_the_headers_of_params_that_are_none(version: str, method: str) -> None:
+    speaker = Http(version, registry())
+    for params, text in (([], "'params' must be an object"), ("x", "'params' must be an object")):
+        request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        assert_json(speaker.post(request, headers={"Mcp-Name": "x"}), 400, error(-32602, text))
+    for target in (None, 5, [], {}):
+        member = "uri" if method == "resources/read" else "name"
+        refused = speaker.request(method, {member: target}, headers={"Mcp-Name": "x"})
+        assert_json(refused, 400, error(-32602, f"params.{member} must be a string"))
 
 
 @pytest.mark.parametrize("version", HANDSHAKE)
@@ -375,6 +400,20 @@ def test_param_headers(version: str, arguments: dict[str, Any], headers: dict[st
         assert answered.messages[0]["result"]["content"] != []
 
 
+@pytest.mark.parametrize("version", ENVELOPE)
+def test_param_headers_are_those_of_tools_alone(version: str) -> None:
+    pytest.importorskip("jsonschema")
+    declared = mirrored()
+
+    @declared.prompt(name="place")
+    async def say(region: str) -> str:
+        return region
+
+    answered = Http(version, declared).request("prompts/get", {"name": "place", "arguments": {"region": "eu"}})
+    content = {"type": "text", "text": "eu"}
+    assert_json(answered, 200, result(version, {"messages": [{"role": "user", "content": content}]}))
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 def test_param_headers_are_published_where_they_are_defined(version: str) -> None:
     pytest.importorskip("jsonschema")
@@ -476,6 +515,17 @@ def test_unknown_method(version: str) -> None:
     unknown = error(-32601, "unknown method: 'tools/nope'")
     assert_json(Http(version, registry()).request("tools/nope"), 404 if is_modern(version) else 200, unknown)
     assert Channel(version, registry()).request("tools/nope") == [unknown]
+    # As much of it is quoted as it takes to know it again.
+    [long] = Channel(version, registry()).request("x" * 101)
+    assert long == error(-32601, f"unknown method: '{'x' * 100}'")
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_notification_that_is_sent_as_a_request(version: str) -> None:
+    for method in ("notifications/initialized", "notifications/cancelled"):
+        unknown = error(-32601, f"unknown method: '{method}'")
+        assert_json(Http(version, registry()).request(method), 404 if is_modern(version) else 200, unknown)
+        assert Channel(version, registry()).request(method) == [unknown]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -894,6 +944,27 @@ def test_changes_on_a_channel(version: str) -> None:
         changed(version, "notifications/resources/updated", 1, uri="note:/a"),
         *prompts,
     ]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("uri", ["\x00", '"\x00"', "note:/ä"])
+def test_a_change_of_any_uri(version: str, uri: str) -> None:
+    """Whatever is in it, it stays whole where a message is put together from pieces."""
+    made = Registry("srv", "1")
+
+    @made.resource(uri)
+    async def read() -> str:
+        return "x"
+
+    channel = Channel(version, made)
+    if is_modern(version):
+        channel.request("subscriptions/listen", {"notifications": {"resourceSubscriptions": [uri]}})
+    else:
+        channel.request("resources/subscribe", {"uri": uri})
+    before = len(channel.end.sent)
+    made.resource_updated(uri)
+    channel.simulation.settle()
+    assert channel.since(before) == [changed(version, "notifications/resources/updated", 1, uri=uri)]
 
 
 @pytest.mark.parametrize("version", HANDSHAKE)

@@ -173,6 +173,25 @@ def test_every_request_describes_itself(stated: Any, text: str) -> None:
     assert_json(speaker.post(bare), 400, error("2026-07-28", -32602, "params._meta must be an object", 1))
 
 
+REFERENCE = {"type": "ref/prompt", "name": "x"}
+ARGUMENT = {"name": "a", "value": "b"}
+#: The members of completion/complete that are wrong, each in place of a right one.
+NO_REFERENCES = [None, 5, "ref/prompt", [], {}, {"type": "ref/prompt"}, {"type": "ref/prompt", "name": 5}]
+NO_REFERENCES += [{"type": "ref/prompt", "uri": "x"}, {"type": "ref/resource", "name": "x"}, {"name": "x"}]
+NO_REFERENCES += [{"type": kind, "name": "x", "uri": "x", "": "x"} for kind in ("ref/tool", "", None, [], {})]
+NO_ARGUMENTS = [
+    None,
+    5,
+    "a",
+    [],
+    {},
+    {"name": "a"},
+    {"value": "b"},
+    {"name": 5, "value": "b"},
+    {"name": "a", "value": 5},
+]
+NO_CONTEXTS = [5, "x", [], {"arguments": None}, {"arguments": 5}, {"arguments": []}, {"arguments": {"a": 5}}]
+
 PARAMS: list[tuple[str, Any, str]] = [
     ("tools/call", {}, "params.name must be a string"),
     ("tools/call", {"name": 5}, "params.name must be a string"),
@@ -182,30 +201,44 @@ PARAMS: list[tuple[str, Any, str]] = [
     ("resources/read", {}, "params.uri must be a string"),
     ("prompts/get", {"name": "x", "arguments": {"a": 1}}, "params.arguments must be an object of strings"),
     ("completion/complete", {}, "params.ref must be a reference to a prompt or a resource"),
-    (
-        "completion/complete",
-        {"ref": {"type": "ref/prompt", "name": "x"}},
-        "params.argument must be an object with the strings name and value",
-    ),
-    (
-        "completion/complete",
-        {"ref": {"type": "ref/tool", "name": "x"}, "argument": {"name": "a", "value": "b"}},
-        "params.ref must be a reference to a prompt or a resource",
-    ),
-    (
-        "completion/complete",
-        {
-            "ref": {"type": "ref/prompt", "name": "x"},
-            "argument": {"name": "a", "value": "b"},
-            "context": {"arguments": 5},
-        },
-        "params.context must be an object whose arguments are strings",
-    ),
-    (
-        "completion/complete",
-        {"ref": {"type": "ref/prompt", "name": "x"}, "argument": {"name": "a", "value": "b"}},
-        "there is no 'x' to complete for",
-    ),
+    *[
+        (
+            "completion/complete",
+            {"ref": bad, "argument": ARGUMENT},
+            "params.ref must be a reference to a prompt or a resource",
+        )
+        for bad in NO_REFERENCES
+    ],
+    ("completion/complete", {"ref": REFERENCE}, "params.argument must be an object with the strings name and value"),
+    *[
+        (
+            "completion/complete",
+            {"ref": REFERENCE, "argument": bad},
+            "params.argument must be an object with the strings name and value",
+        )
+        for bad in NO_ARGUMENTS
+    ],
+    *[
+        (
+            "completion/complete",
+            {"ref": REFERENCE, "argument": ARGUMENT, "context": bad},
+            "params.context must be an object whose arguments are strings",
+        )
+        for bad in NO_CONTEXTS
+    ],
+    *[
+        (
+            "completion/complete",
+            {"ref": REFERENCE, "argument": ARGUMENT} | ({} if right == "absent" else {"context": right}),
+            "there is no 'x' to complete for",
+        )
+        for right in ("absent", None, {}, {"arguments": {}}, {"arguments": {"b": "c"}})
+    ],
+    *[
+        (method, {"cursor": bad}, "params.cursor must be a string")
+        for method in ("tools/list", "resources/list", "resources/templates/list", "prompts/list")
+        for bad in (5, [], {})
+    ],
 ]
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from mcp_sansio import Body, End, Head, LocalProtocolError, Registry
+from mcp_sansio.server import _state
 from mcp_sansio.server._state import (
     CALL,
     CHANNEL,
@@ -108,9 +109,20 @@ def test_every_state_with_every_input(name: str, state: str, given: str) -> None
     assert str(caught.value) == f"{given} is not possible in the state {state}"
 
 
-def test_every_state_can_be_left_for_the_end() -> None:
-    for table, states, _, _ in MACHINES.values():
-        assert set(table) == set(states)
+def test_every_table_is_tried() -> None:
+    tables = {name.lower(): held for name, held in vars(_state).items() if name.isupper() and isinstance(held, Mapping)}
+    assert tables == {name: table for name, (table, *_) in MACHINES.items()}
+    assert all(list(table) == list(states) for table, states, _, _ in MACHINES.values())
+
+
+@pytest.mark.parametrize(("name", "state"), sorted({(name, state) for name, state, _ in CASES}))
+def test_every_state_can_be_left_for_an_end(name: str, state: str) -> None:
+    steps = MACHINES[name][3]
+    after = {held: {to for (before, _), to in steps.items() if before == held} for held, _ in steps}
+    reached = {state}
+    while more := set().union(*(after[held] for held in reached)) - reached:
+        reached |= more
+    assert any(after[held] == {held} for held in reached)
 
 
 # Misuse ---------------------------------------------------------------------------------------------------------------
