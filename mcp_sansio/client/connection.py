@@ -48,7 +48,8 @@ class ClientConnection(ClientEngine):
 
         Whose reply it was nobody knows: that call ends at its timeout.
         """
-        self.fault(f"a message of {size} bytes, where {self.config.max_message} may be")
+        if not self.closed:
+            self.fault(f"a message of {size} bytes, where {self.config.max_message} may be")
 
     def receive_eof(self, reason: str = "") -> None:
         """The channel has ended: every call in flight ends with `ConnectionLost`.

@@ -293,9 +293,10 @@ class ClientEngine:
 
     def settled(self) -> None:
         """It is known what is spoken."""
-        adapter = self.negotiation.adapter
+        adapter, server = self.negotiation.adapter, self.negotiation.server
         assert adapter is not None
-        if self.log_level is not None and adapter.method_for(Operation.SET_LOG_LEVEL) is not None:
+        has_logs = server is not None and "logging" in server.capabilities
+        if self.log_level is not None and has_logs and adapter.method_for(Operation.SET_LOG_LEVEL) is not None:
             self.flight.internal_call(Operation.SET_LOG_LEVEL, {"level": self.log_level}, self._log_level_set)
         self.listeners.settled()
         self.flight.send_waiting()

@@ -96,14 +96,15 @@ class Listeners:
 
     def _subscription_answered(self, asked: OutgoingCall) -> None:
         uri = asked.params["uri"]
-        for call, listening in tuple(self._open.items()):
-            if uri not in listening.unconfirmed:
-                continue
-            if isinstance(asked.outcome, Failed):
+        concerned = [(call, listening) for call, listening in self._open.items() if uri in listening.uris]
+        if isinstance(asked.outcome, Failed):
+            self._subscribed.pop(uri, None)
+            for call, _ in concerned:
                 self._engine.flight.end(call, asked.outcome)
-            else:
-                listening.unconfirmed.discard(uri)
-                self._start_where_confirmed(call, listening)
+            return
+        for call, listening in concerned:
+            listening.unconfirmed.discard(uri)
+            self._start_where_confirmed(call, listening)
 
     def _start_where_confirmed(self, call: OutgoingCall, listening: _Listening) -> None:
         if not listening.unconfirmed and not listening.started and not call.ended:
