@@ -327,7 +327,7 @@ REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28
 @pytest.mark.skipif(support.DELETED_REVISION is not None, reason="this run is such a copy already")
 @pytest.mark.parametrize("revision", REVISIONS)
 def test_each_adapter_can_be_deleted(revision: str, tmp_path: Path) -> None:
-    """Without any one of the five, the adapters' and the server's tests pass for the other four."""
+    """Without any one of the five, the tests of the adapters and of both roles pass for the other four."""
     copy = tmp_path / "mcp_sansio"
     shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
     (copy / "adapters" / f"v{revision.replace('-', '_')}.py").unlink()
@@ -347,7 +347,7 @@ def test_each_adapter_can_be_deleted(revision: str, tmp_path: Path) -> None:
 
     tests = support.ROOT / "tests"
     config = ["-c", str(support.ROOT / "pyproject.toml"), "--rootdir", str(support.ROOT), "-p", "no:cacheprovider"]
-    folders = [str(tests / "adapters"), str(tests / "server")]
+    folders = [str(tests / name) for name in ("adapters", "server", "client")]
     summary = run_python(["-m", "pytest", "-q", *config, *folders], tmp_path, environment)
     assert re.search(r"\b[1-9]\d* passed\b", summary), summary
 
