@@ -201,7 +201,9 @@ def test_case_8_a_modern_error_stays_modern(code: int) -> None:
     line.take()
     line.refuse(code, "no", {"supported": list(ENVELOPE), "requested": "x", "requiredCapabilities": {}})
     if code == -32022:
-        # The one revision without a handshake was refused, and no other is known.
+        # The one revision without a handshake is refused and named at once: that is believed once, and no other known.
+        assert (call.ended, line.methods()) == (False, [DISCOVER])
+        line.refuse(code, "no", {"supported": list(ENVELOPE), "requested": "x"})
         assert failure_of(call)[0] == "NegotiationFailed"
         assert line.methods() == []
     else:
@@ -431,6 +433,8 @@ def test_a_server_that_refuses_the_revision_that_it_offered(version: str) -> Non
     line = settled(version)
     call = line.engine.call(Operation.LIST_PROMPTS)
     line.take()
+    line.refuse(-32022, "unsupported", {"supported": [version], "requested": version})
+    assert (call.ended, line.methods()) == (False, ["prompts/list"])
     line.refuse(-32022, "unsupported", {"supported": [version], "requested": version})
     assert failure_of(call) == ("ServerError", "unsupported (code -32022)")
     assert line.methods() == []
