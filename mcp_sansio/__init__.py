@@ -72,7 +72,7 @@ from .runtime import Runtime, run_in_place
 from .server.config import Config
 from .server.connection import ServerConnection
 from .server.http import HttpTransaction
-from .server.server import Server
+from .server.server import Server, ServerOptions
 from .specs import CacheHint, CompletionRequest
 from .storage import (
     Hub,
@@ -211,6 +211,7 @@ __all__ = [
     "ServerDescription",
     "ServerError",
     "ServerFaulted",
+    "ServerOptions",
     "Session",
     "SessionAccess",
     "SessionExpired",

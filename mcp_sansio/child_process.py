@@ -6,9 +6,12 @@ Source: basic/transports, "stdio": the client launches the server as a subproces
 from __future__ import annotations
 
 import codecs
-from collections.abc import Mapping
+import logging
+from collections.abc import Callable, Mapping
 
 __all__ = ["LastWords", "child_environment"]
+
+logger = logging.getLogger("mcp_sansio.client")
 
 #: What programs need of their surroundings to find each other, their home, their language and the time; on Windows, to
 #: run at all. Whatever else a client has in its environment may be a secret, and is none of a server's business.
@@ -32,17 +35,26 @@ def child_environment(own: Mapping[str, str], added: Mapping[str, str] | None) -
 
 
 class LastWords:
-    """The end of what a server writes to its error output: 8 KiB of it, whatever comes and however it is cut."""
+    """The end of what a server writes to its error output: 8 KiB of it, whatever comes and however it is cut.
 
-    def __init__(self) -> None:
+    `heard` is called with the text as it comes; what is no UTF-8 is replaced. What it raises is logged.
+    """
+
+    def __init__(self, heard: Callable[[str], object] | None = None) -> None:
+        self._heard = heard
         self._kept = bytearray()
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
-    def receive(self, data: bytes) -> str:
-        """Take the next bytes, none at all at the end; the text that they complete. What is no UTF-8 is replaced."""
+    def receive(self, data: bytes) -> None:
+        """Take the next bytes, none at all at the end."""
         self._kept += data
         del self._kept[:-_KEPT]
-        return self._decoder.decode(data, final=not data)
+        text = self._decoder.decode(data, final=not data)
+        if text and self._heard is not None:
+            try:
+                self._heard(text)
+            except Exception:
+                logger.exception("what is called with a server's errors failed")
 
     def __str__(self) -> str:
         return self._kept.decode("utf-8", "replace")

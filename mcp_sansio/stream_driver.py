@@ -10,12 +10,15 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from .driving import Alarm, Handle
+from .runtime import Event
 from .wire.lines import DuplexEngine, LineChannel
 
-__all__ = ["Loop", "Sink", "Source", "StreamDriver"]
+__all__ = ["PATIENCE", "Loop", "Sink", "Source", "StreamDriver"]
 
 #: Messages taken between two turns of the loop, so that the calls of one slice run before those of the next arrive.
 _SLICE = 64
+#: Seconds that a peer may read nothing before it counts as gone.
+PATIENCE = 0.5
 #: Seconds between two looks at whether a peer has hung up, while nothing is read from it.
 _LOOK = 0.25
 
@@ -65,55 +68,104 @@ class Sink(Protocol):
 
 
 class StreamDriver:
-    """Drives `engine` on `loop`. A transport subclasses it, and supplies what is under "What a transport supplies".
+    """Drives `engine` on `loop`, between `source` and `sink`, which a transport sets before anything comes in.
 
     `max_message` is the engine's limit on a message, in bytes. While more than that waits for the engine, nothing is
-    read, so that memory is bounded whatever the peer does.
+    read, so that memory is bounded whatever the peer does. `take_events` is called when the engine may have events, and
+    acts on them. `event` makes something to wait for, as `Runtime.event` does.
+
     """
 
     #: Whether nothing goes to the engine while the peer does not read what it got. A server's replies would pile up.
-    #: What a client gets makes nothing that would be sent, and the two could wait for each other.
+    #: What a client gets makes next to nothing to send, and the two could wait for each other: it sets this to false.
     holds_back = True
-
-    def __init__(self, engine: DuplexEngine, max_message: int, loop: Loop) -> None:
-        self.is_over = False
-        """Nothing more goes to the engine, and nothing is taken from it."""
-        self.lines = LineChannel(engine, max_message)
-        self._engine = engine
-        self._loop = loop
-        self._alarm = Alarm(loop.call_at, self._pass_time)
-        self._looking: Handle | None = None
-        self._flush_is_due = False
-
-    # What a transport supplies
-
     source: Source
     sink: Sink
 
-    def handle(self, event: Any) -> None:
-        """Do what `event` of the engine says."""
-        raise NotImplementedError
+    def __init__(
+        self,
+        engine: DuplexEngine,
+        max_message: int,
+        loop: Loop,
+        *,
+        take_events: Callable[[], None],
+        event: Callable[[], Event],
+    ) -> None:
+        self.at_end = event()
+        """Set once nothing more comes in, or nobody reads what goes out."""
+        self.silent = event()
+        """Set once nothing more comes in."""
+        self.is_over = False
+        """Nothing more goes to the engine, and nothing is taken from it."""
+        self._engine = engine
+        self._loop = loop
+        self._take_events = take_events
+        self._event = event
+        self._lines = LineChannel(engine, max_message)
+        self._alarm = Alarm(loop.call_at, self._pass_time)
+        self._looking: Handle | None = None
+        self._flush_is_due = False
+        self._idle = event()
+        self._stuck: tuple[int, int] | None = None
+
+    # The end
 
     def ended(self) -> None:
-        """The peer has hung up: nothing more comes in than what has come."""
-        raise NotImplementedError
+        """Nothing more comes in than what has come."""
+        self.at_end.set()
+        self.silent.set()
 
-    def soon(self, callback: Callable[[], None]) -> None:
-        """Call back on the loop's thread. Only an engine whose work runs in other threads comes here from those."""
-        self._loop.call_soon(callback)
+    def broken(self) -> None:
+        """Nobody reads what is written. For the transport to tell."""
+        self.at_end.set()
 
-    def idle(self) -> None:
-        """Nothing waits, neither for the engine nor to be written."""
+    def stop(self) -> None:
+        """Read no more, and forget what the engine has not had."""
+        self.source.close()
+        self._lines.drop()
+        self._stop_looking()
+        self.ended()
+
+    async def taken_in(self) -> None:
+        """Wait until the engine has had everything that came in up to the end, for as long as the peer reads."""
+        await self._while_it_moves(lambda: self._lines.held or not self._lines.at_eof)
+
+    async def sent(self) -> None:
+        """Wait until everything is written, for as long as the peer reads."""
+        await self._while_it_moves(lambda: self.sink.pending)
+
+    async def _while_it_moves(self, left: Callable[[], int]) -> None:
+        while left():
+            now = (self._lines.fed, self.sink.written)
+            if now == self._stuck:
+                return
+            self._stuck = now
+            self._idle = idle = self._event()
+            # Whether anything moved meanwhile is what counts, and not which of the two it is.
+            timer = self._loop.call_at(self._loop.time() + PATIENCE, idle.set)
+            try:
+                await idle.wait()
+            finally:
+                timer.cancel()
+
+    def finish(self, last: Callable[[], None]) -> None:
+        """Take what the engine has to say, tell it the `last` fact, and do what that has brought about."""
+        self._take_events()
+        self._send()
+        last()
+        self._take_events()
+        self.is_over = True
+        self._alarm.stop()
 
     # In
 
     def receive(self, data: bytes) -> None:
         """Bytes have come in, or their end, which is ``b""``."""
-        self.lines.receive_data(data)
+        self._lines.receive_data(data)
         if not data:
             self.ended()
         self.feed()
-        if not self.lines.wants_data and self._looking is None:
+        if not self._lines.wants_data and self._looking is None:
             self.source.pause()
             self._look_later()
 
@@ -121,17 +173,12 @@ class StreamDriver:
         """Give the engine the next slice of messages."""
         if not (self.is_over or (self.holds_back and self.sink.pending)):
             self._flush_is_due = True  # it comes at the end of this function
-            if self.lines.feed(_SLICE):
+            if self._lines.feed(_SLICE):
                 self._loop.call_soon(self.feed)
             elif self._looking is not None:
                 self._stop_looking()
                 self.source.resume()
         self.flush()
-
-    def drop_input(self) -> None:
-        """Forget what the engine has not had; the transport reads no more."""
-        self.lines.drop()
-        self._stop_looking()
 
     def _look_later(self) -> None:
         self._looking = self._loop.call_at(self._loop.time() + _LOOK, self._look)
@@ -156,6 +203,10 @@ class StreamDriver:
             self._flush_is_due = True
             self.soon(self.flush)
 
+    def soon(self, callback: Callable[[], None]) -> None:
+        """Call back on the loop's thread. A transport whose engine works in other threads too comes here from those."""
+        self._loop.call_soon(callback)
+
     def flush(self) -> None:
         """Take everything from the engine, except messages that the peer does not read yet."""
         self._flush_is_due = True
@@ -166,25 +217,12 @@ class StreamDriver:
             if not self.sink.pending:
                 self._send()
             self._alarm.set(self._engine.next_deadline())
-        if not (self.lines.held or self.sink.pending):
-            self.idle()
-
-    def finish(self, last: Callable[[], None]) -> None:
-        """Take what the engine has to say, tell it the `last` fact, and do what that has brought about."""
-        self._take_events()
-        self._send()
-        last()
-        self._take_events()
-        self.is_over = True
-        self._alarm.stop()
-
-    def _take_events(self) -> None:
-        for event in self._engine.events():
-            self.handle(event)
+        if not (self._lines.held or self.sink.pending):
+            self._idle.set()
 
     def _send(self) -> None:
         """One write, however many messages."""
-        data = self.lines.data_to_send()
+        data = self._lines.data_to_send()
         if data and not self.is_over:
             self.sink.write(data)
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
-import pytest
-
-from mcp_sansio.stream_driver import StreamDriver
+from mcp_sansio.stream_driver import PATIENCE, StreamDriver
 
 LIMIT = 100
 
@@ -116,19 +115,17 @@ class Driver(StreamDriver):
 
     def __init__(self) -> None:
         self.engine, self.turns, self.pipe = Engine(), Loop(), Pipe()
-        super().__init__(self.engine, LIMIT, self.turns)
-        self.source = self.sink = self.pipe
         self.handled: list[Any] = []
-        self.ends = self.idles = 0
+        super().__init__(self.engine, LIMIT, self.turns, take_events=self.take, event=asyncio.Event)
+        self.source = self.sink = self.pipe
 
-    def handle(self, event: Any) -> None:
-        self.handled.append(event)
+    def take(self) -> None:
+        self.handled += self.engine.events()
 
-    def ended(self) -> None:
-        self.ends += 1
-
-    def idle(self) -> None:
-        self.idles += 1
+    @property
+    def ends(self) -> tuple[bool, bool]:
+        """Whether it is at its end, and whether nothing more comes in."""
+        return cast("asyncio.Event", self.at_end).is_set(), cast("asyncio.Event", self.silent).is_set()
 
 
 class Patient(Driver):
@@ -151,19 +148,19 @@ def test_no_more_than_a_slice_between_two_turns_of_the_loop() -> None:
     while driver.turns.ready:
         counts.append(len(driver.engine.heard))
         driver.turns.turn()
-    assert (counts, len(driver.engine.heard), driver.idles) == ([64, 128], 150, 1)
+    assert (counts, len(driver.engine.heard)) == ([64, 128], 150)
 
 
 def test_a_server_hears_nothing_while_its_client_does_not_read() -> None:
     driver = Driver()
     driver.pipe.pending = 7
     driver.receive(b"a\n")
-    assert (driver.engine.heard, driver.pipe.is_read, driver.idles) == ([], True, 0)
+    assert (driver.engine.heard, driver.pipe.is_read) == ([], True)
     driver.receive(b"b" * LIMIT + b"\n")
     assert driver.pipe.is_read is False
     driver.pipe.pending = 0
     driver.feed()
-    assert (driver.engine.heard, driver.pipe.is_read, driver.idles) == ([b"a", b"b" * LIMIT], True, 1)
+    assert (driver.engine.heard, driver.pipe.is_read) == ([b"a", b"b" * LIMIT], True)
 
 
 def test_a_client_hears_what_its_server_says_all_the_same() -> None:
@@ -181,28 +178,92 @@ def test_who_hangs_up_unread_is_noticed() -> None:
     driver.pipe.pending = 7
     driver.receive(b"a" * (LIMIT + 1))
     driver.turns.pass_time(0.25)
-    assert (driver.ends, len(driver.turns.later)) == (0, 1)
+    assert (driver.ends, len(driver.turns.later)) == ((False, False), 1)
     driver.pipe.hung_up = True
     driver.turns.pass_time(0.25)
-    assert (driver.ends, driver.turns.later) == (1, [])
+    assert (driver.ends, driver.turns.later) == ((True, True), [])
 
 
-def test_nobody_looks_once_it_is_read_again_or_dropped() -> None:
-    for go_on in (Driver.feed, Driver.drop_input):
-        driver = Driver()
-        driver.pipe.pending = 7
-        driver.receive(b"a" * (LIMIT + 1))
-        driver.pipe.pending, driver.pipe.hung_up = 0, True
-        go_on(driver)
-        driver.turns.pass_time(1)
-        assert driver.ends == 0
+def test_nobody_looks_once_it_is_read_again() -> None:
+    driver = Driver()
+    driver.pipe.pending = 7
+    driver.receive(b"a" * (LIMIT + 1))
+    driver.pipe.pending, driver.pipe.hung_up = 0, True
+    driver.feed()
+    driver.turns.pass_time(1)
+    assert (driver.ends, driver.pipe.is_read) == ((False, False), True)
+
+
+def test_who_stops_reads_no_more_and_forgets_what_was_not_had() -> None:
+    driver = Driver()
+    driver.pipe.pending = 7
+    driver.receive(b"a" * (LIMIT + 1) + b"\n")
+    driver.stop()
+    driver.pipe.pending = 0
+    driver.feed()
+    driver.turns.pass_time(1)
+    assert (driver.ends, driver.pipe.is_read, driver.engine.heard) == ((True, True), False, [])
+
+
+def test_an_output_that_is_broken_is_an_end_but_what_comes_in_goes_on() -> None:
+    driver = Driver()
+    driver.broken()
+    driver.receive(b"a\n")
+    assert (driver.ends, driver.engine.heard) == ((True, False), [b"a"])
 
 
 def test_the_end_is_told_and_the_last_line_needs_no_end() -> None:
     driver = Driver()
     driver.receive(b"a")
     driver.receive(b"")
-    assert (driver.ends, driver.engine.heard, driver.lines.at_eof) == (1, [b"a"], True)
+    assert (driver.ends, driver.engine.heard) == ((True, True), [b"a"])
+
+
+class TestWaiting:
+    """For as long as the peer moves."""
+
+    async def test_until_everything_is_written(self) -> None:
+        driver = Driver()
+        await driver.sent()
+        driver.pipe.pending = 7
+        waiting = asyncio.ensure_future(driver.sent())
+        for _ in range(3):
+            await turn()
+            driver.pipe.written += 1
+            driver.turns.pass_time(PATIENCE)
+        await turn()
+        assert not waiting.done()
+        driver.pipe.pending = 0
+        driver.feed()
+        await waiting
+        assert [handle for handle in driver.turns.later if not handle.cancelled] == []
+
+    async def test_no_longer_than_it_reads(self) -> None:
+        driver = Driver()
+        driver.pipe.pending = 7
+        waiting = asyncio.ensure_future(driver.sent())
+        await turn()
+        driver.turns.pass_time(PATIENCE)
+        await waiting
+        await driver.sent()
+
+    async def test_until_everything_is_taken_in(self) -> None:
+        driver = Driver()
+        driver.receive(b"".join(b"%d\n" % number for number in range(100)))
+        waiting = asyncio.ensure_future(driver.taken_in())
+        await turn()
+        driver.receive(b"")
+        while driver.turns.ready:
+            assert not waiting.done()
+            driver.turns.turn()
+        await waiting
+        assert len(driver.engine.heard) == 100
+
+
+async def turn() -> None:
+    """Let what runs come to where it waits."""
+    for _ in range(3):
+        await asyncio.sleep(0)
 
 
 def test_a_wake_is_one_flush_however_often_it_comes() -> None:
@@ -245,11 +306,3 @@ def test_the_last_that_the_engine_says_is_written_whatever_waits() -> None:
     driver.wake()
     driver.turns.pass_time(9)
     assert (driver.engine.heard, driver.pipe.out, len(driver.turns.ready)) == ([], [b"a\n"], 0)
-
-
-def test_a_transport_supplies_what_to_do() -> None:
-    bare = StreamDriver(Engine(), LIMIT, Loop())
-    bare.idle()
-    for supplied in (bare.ended, lambda: bare.handle("event")):
-        with pytest.raises(NotImplementedError):
-            supplied()

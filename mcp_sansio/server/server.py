@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, TypedDict
 
 from mcp_sansio.adapters.selection import AdapterSet
 from mcp_sansio.changes import Change
@@ -37,6 +37,19 @@ class Closable(Protocol):
 
     def close(self) -> None:
         """End the stream as its revision wants it."""
+
+
+class ServerOptions(TypedDict, total=False):
+    """What a server of one client may be told, as keywords. ``None`` is as good as nothing."""
+
+    adapters: AdapterSet | None
+    """The revisions to serve, all unless given."""
+    config: Config | None
+    """Limits and times."""
+    store: SessionStore | None
+    """Keeps sessions and what handlers leave between attempts."""
+    states: StateCodec | None
+    """Turns what handlers leave into tokens."""
 
 
 class Server:

@@ -6,6 +6,7 @@ their own standard ones.
 
 from __future__ import annotations
 
+from ._client import StdioClient
 from ._serve import run_stdio, serve_stdio
 
-__all__ = ["run_stdio", "serve_stdio"]
+__all__ = ["StdioClient", "run_stdio", "serve_stdio"]

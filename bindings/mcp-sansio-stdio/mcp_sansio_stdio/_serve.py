@@ -10,12 +10,11 @@ import sys
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, Unpack
 
-from mcp_sansio import AdapterSet, Config, Registry, Runtime, Server, SessionStore, StateCodec
+from mcp_sansio import Registry, Runtime, Server, ServerOptions
 
-from ._channel import GRACE
-from ._serving import UNWINDING, Serving
+from ._serving import GRACE, UNWINDING, Serving
 from ._takeover import private_stdio
 from ._threads import DaemonThreads, end_without_waiting
 
@@ -32,17 +31,10 @@ class HasDescriptor(Protocol):
         """The number."""
 
 
-def run_stdio(
-    registry: Registry,
-    *,
-    adapters: AdapterSet | None = None,
-    config: Config | None = None,
-    store: SessionStore | None = None,
-    states: StateCodec | None = None,
-) -> None:
+def run_stdio(registry: Registry, **options: Unpack[ServerOptions]) -> None:
     """Serve `registry` on the standard input and output, and return when the client closes the input.
 
-    It runs an event loop of its own. The arguments after `registry` are those of `Server`. Raises ``RuntimeError``
+    It runs an event loop of its own. `options` are those of `ServerOptions`. Raises ``RuntimeError``
     within a running loop.
 
     While it serves, the standard output belongs to the protocol: what anything else prints, child processes included,
@@ -56,7 +48,6 @@ def run_stdio(
 
     Source: basic/transports, "stdio"; basic/lifecycle, "Shutdown".
     """
-    options: dict[str, Any] = {"adapters": adapters, "config": config, "store": store, "states": states}
     _refuse_a_running_loop()
     with private_stdio() as (source, sink):
         loop = asyncio.new_event_loop()
@@ -72,25 +63,17 @@ def run_stdio(
 
 
 async def serve_stdio(
-    served: Registry | Server,
-    source: int | HasDescriptor,
-    sink: int | HasDescriptor,
-    *,
-    adapters: AdapterSet | None = None,
-    config: Config | None = None,
-    store: SessionStore | None = None,
-    states: StateCodec | None = None,
+    served: Registry | Server, source: int | HasDescriptor, sink: int | HasDescriptor, **options: Unpack[ServerOptions]
 ) -> None:
     """Serve one client that writes to `source` and reads from `sink`, on the running loop, until `source` ends.
 
     Each is a descriptor, or has one: the end of a pipe, a binary file, a socket, which may be both. The descriptors are
     used as they are (what a file object has buffered is not seen) and are left open. `served` is a `Registry`, to which
-    the arguments of `Server` may be added, or a `Server` that other clients share. Cancel the task to end it early.
+    the `ServerOptions` belong, or a `Server` that other clients share. Cancel the task to end it early.
 
     The end is as with `run_stdio`, except that signals and the process's own streams are left alone. Raises
     ``TypeError`` for options beside a `Server`.
     """
-    options: dict[str, Any] = {"adapters": adapters, "config": config, "store": store, "states": states}
     given = [name for name, value in options.items() if value is not None]
     if given and isinstance(served, Server):
         raise TypeError(f"a Server has its options already; {given[0]} cannot be given beside one")
@@ -110,7 +93,7 @@ def _refuse_a_running_loop() -> None:
     raise RuntimeError("run_stdio runs an event loop of its own; where one is running already, await serve_stdio")
 
 
-async def _run(registry: Registry, source: int, sink: int, threads: DaemonThreads, options: dict[str, Any]) -> None:
+async def _run(registry: Registry, source: int, sink: int, threads: DaemonThreads, options: ServerOptions) -> None:
     server = _server(registry, threads, options)
     channel = Serving(server, source, sink)
 
@@ -122,7 +105,7 @@ async def _run(registry: Registry, source: int, sink: int, threads: DaemonThread
         await channel.serve()
 
 
-def _server(registry: Registry, threads: DaemonThreads, options: dict[str, Any]) -> Server:
+def _server(registry: Registry, threads: DaemonThreads, options: ServerOptions) -> Server:
     loop = asyncio.get_running_loop()
 
     def run_sync(function: Callable[[], T], /) -> Awaitable[T]:

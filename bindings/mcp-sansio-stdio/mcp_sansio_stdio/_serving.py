@@ -6,14 +6,16 @@ import asyncio
 import logging
 from functools import partial
 
-from mcp_sansio import Call, CallCancelled, CallReceived, Event, PeerFaulted, Server
+from mcp_sansio import Call, CallCancelled, CallReceived, PeerFaulted, Server
 from mcp_sansio.driving import Tasks
 
-from ._channel import GRACE, Channel
+from ._channel import Channel
 from ._eager import start
 
 logger = logging.getLogger("mcp_sansio_stdio")
 
+#: Seconds that calls have to finish once the end has come.
+GRACE = 0.5
 #: Seconds that a cancelled task has to clean up.
 UNWINDING = 0.25
 
@@ -24,7 +26,7 @@ class Serving(Channel):
     def __init__(self, server: Server, source: int, sink: int) -> None:
         self._connection = server.connection(wake=self.wake)
         self._calls: Tasks[Call, asyncio.Task[None]] = Tasks(partial(start, asyncio.get_running_loop()))
-        super().__init__(self._connection, server.config.max_message, source, sink)
+        super().__init__(self._connection, server.config.max_message, source, sink, self._act)
 
     async def serve(self) -> None:
         """Serve until the input ends, nobody reads the output, or `stop`.
@@ -54,11 +56,11 @@ class Serving(Channel):
         if self._calls.running:
             await asyncio.wait(self._calls.running.values(), timeout=seconds)
 
-    def handle(self, event: Event) -> None:
-        """Do what `event` says."""
-        if isinstance(event, CallReceived):
-            self._calls.start(event.call, event.run())
-        elif isinstance(event, CallCancelled):
-            self._calls.cancel(event.call)
-        elif isinstance(event, PeerFaulted):
-            logger.debug("the client is at fault: %s", event.failure.message)
+    def _act(self) -> None:
+        for event in self._connection.events():
+            if isinstance(event, CallReceived):
+                self._calls.start(event.call, event.run())
+            elif isinstance(event, CallCancelled):
+                self._calls.cancel(event.call)
+            elif isinstance(event, PeerFaulted):
+                logger.debug("the client is at fault: %s", event.failure.message)

@@ -44,15 +44,12 @@ def open_sink(descriptor: int, written: Callable[[], None], broken: Callable[[],
     Raises ``OSError`` for what is no open descriptor.
     """
     mode = os.fstat(descriptor).st_mode
-    if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):
-        return ThreadedSink(descriptor, written, broken)
-    loop = asyncio.get_running_loop()
-    try:
-        loop.add_writer(descriptor, written)
-        loop.remove_writer(descriptor)
-    except NotImplementedError:
-        return ThreadedSink(descriptor, written, broken)
-    return PolledSink(descriptor, written, broken)
+    if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode):
+        try:
+            return PolledSink(descriptor, written, broken)
+        except NotImplementedError:
+            pass  # a loop that polls nothing
+    return ThreadedSink(descriptor, written, broken)
 
 
 class PolledSource:
@@ -147,6 +144,8 @@ class PolledSink(_Sink):
 
     def __init__(self, descriptor: int, written: Callable[[], None], broken: Callable[[], None]) -> None:
         super().__init__(descriptor, written, broken)
+        self._loop.add_writer(descriptor, written)  # to see whether it can be polled
+        self._loop.remove_writer(descriptor)
         self._rest = memoryview(b"")
         self._write_some, self._release = _writer(descriptor)
 
