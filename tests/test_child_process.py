@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,9 +22,24 @@ def test_what_is_added_comes_on_top_and_changes_nothing_else() -> None:
 
 @given(st.lists(st.binary(max_size=5)))
 def test_text_is_the_same_however_its_bytes_are_cut(pieces: list[bytes]) -> None:
-    words = LastWords()
-    text = "".join([words.receive(piece) for piece in pieces if piece] + [words.receive(b"")])
-    assert text == str(words) == b"".join(pieces).decode("utf-8", "replace")
+    heard: list[str] = []
+    words = LastWords(heard.append)
+    for piece in [*filter(None, pieces), b""]:
+        words.receive(piece)
+    assert "".join(heard) == str(words) == b"".join(pieces).decode("utf-8", "replace")
+
+
+def test_what_listens_may_fail(caplog: pytest.LogCaptureFixture) -> None:
+    def fail(text: str) -> None:
+        raise ValueError(text)
+
+    words = LastWords(fail)
+    words.receive(b"boom")
+    words.receive(b"")
+    assert (str(words), [record.getMessage() for record in caplog.records]) == (
+        "boom",
+        ["what is called with a server's errors failed"],
+    )
 
 
 def test_the_end_is_what_is_kept() -> None:

@@ -196,6 +196,8 @@ class ServerConnection:
         outcome: Outcome | None = self._fault_of(call)
         if outcome is None and call.operation is Operation.DESCRIBE and call.adapter.has_handshake:
             self._initialize(call)
+        if outcome is None and call.operation is Operation.SET_LOG_LEVEL:
+            self._log_level = call.params["level"]  # now: it holds for the very next message
         if outcome is None:
             outcome = self.server.dispatcher.immediate(call)
         if isinstance(outcome, Value) and isinstance(outcome.result, Listening):
@@ -264,8 +266,7 @@ class ServerConnection:
         self.server.topics.subscribe(self, self._watched)
 
     async def set_log_level(self, level: str) -> None:
-        """See `Peer.set_log_level`."""
-        self._log_level = level
+        """See `Peer.set_log_level`. It was set when the request came in."""
 
     async def subscribe(self, uri: str) -> None:
         """See `Peer.subscribe`."""

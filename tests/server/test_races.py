@@ -10,7 +10,7 @@ from mcp_sansio import Config, Exchange, Registry, elicit, elicit_accept, elicit
 from mcp_sansio.events import CallCancelled, CallReceived
 from mcp_sansio.runtime import Event
 from mcp_sansio.testing import FakeEvent, Simulation
-from mcp_sansio.wire.json import encode
+from mcp_sansio.wire.json import decode, encode
 from speak import ENVELOPE, HANDSHAKE, VERSIONS, Channel, Http, assert_json, notification
 
 PUSHED = tuple(version for version in HANDSHAKE if version in ("2025-11-25", "2025-06-18"))
@@ -55,6 +55,28 @@ class Naps:
     def wake(self, name: str) -> None:
         self.events.pop(name).set()
         self.simulation.settle()
+
+
+@pytest.mark.parametrize("version", HANDSHAKE)
+def test_a_log_level_holds_for_what_was_sent_right_after_it(version: str) -> None:
+    registry = Registry("s", "1")
+
+    @registry.tool
+    async def talk(ex: Exchange) -> str:
+        """Talk."""
+        await ex.log("debug", "hello")
+        return "said"
+
+    channel = Channel(version, registry)
+    before = len(channel.end.sent)
+    for message in (
+        channel.message("logging/setLevel", {"level": "debug"}, id=1),
+        channel.message("tools/call", {"name": "talk", "arguments": {}}, id=2),
+    ):
+        channel.end.engine.receive_message(encode(message))
+    channel.simulation.settle()
+    sent = [decode(data) for data in channel.end.sent[before:]]
+    assert {message.get("method", message.get("id")) for message in sent} == {1, "notifications/message", 2}
 
 
 def text(message: dict[str, Any]) -> Any:

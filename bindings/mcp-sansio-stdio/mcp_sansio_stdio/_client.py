@@ -5,20 +5,20 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Self, Unpack
+from typing import Unpack
 
-from mcp_sansio import Adapter, AdapterSet, ClientApi, ClientConnection, ClientOptions, LocalProtocolError, Runtime
+from mcp_sansio import Adapter, AdapterSet, ClientOptions, Runtime
 from mcp_sansio.child_process import LastWords
-from mcp_sansio.client.options import callbacks_of, engine_options_of
-from mcp_sansio.driving import Tasks
+from mcp_sansio.client.stream_api import StreamClientApi
 
 from ._channel import Channel
 from ._process import Child, start
 
 
-class StdioClient(ClientApi):
+class StdioClient(StreamClientApi["asyncio.Future[None]"]):
     """Calls a server that it starts as a process: `command` with `args`, over standard input and output.
 
     `command` is found on the PATH of the server's environment. That is what programs need of this process's own (PATH,
@@ -36,9 +36,6 @@ class StdioClient(ClientApi):
     Source: basic/transports, "stdio"; basic/lifecycle, "Shutdown".
     """
 
-    _engine: ClientConnection
-    _channel: Channel | None = None
-
     def __init__(
         self,
         command: str,
@@ -51,10 +48,8 @@ class StdioClient(ClientApi):
         grace: float = 2.0,
         **options: Unpack[ClientOptions],
     ) -> None:
-        self._tasks: Tasks[object, asyncio.Future[None]] = Tasks(asyncio.ensure_future)
-        runtime = Runtime(now=_now, token_bytes=secrets.token_bytes, event=asyncio.Event)
-        engine = ClientConnection(runtime=runtime, adapters=adapter, **engine_options_of(options))
-        super().__init__(engine, **callbacks_of(options))
+        runtime = Runtime(now=time.monotonic, token_bytes=secrets.token_bytes, event=asyncio.Event)
+        super().__init__(adapter, options, runtime=runtime, start=asyncio.ensure_future)
         self._start = partial(start, command, args, env, cwd)
         self._last_words = LastWords(on_stderr)
         self._grace = grace
@@ -64,57 +59,15 @@ class StdioClient(ClientApi):
         """The end of what the server has written to its error output, 8 KiB at most."""
         return str(self._last_words)
 
-    async def open(self) -> Self:
-        """Start the server. Raises `ConnectionLost` for a command that cannot be started."""
-        if self._channel is not None:
-            raise LocalProtocolError("a client is opened once; make another")
+    def _connect(self) -> Channel:
         child, engine = Child(self._start(), self._last_words), self._engine
         channel = Channel(engine, engine.config.max_message, child.output, child.input, self._pump)
-        channel.holds_back = False
         child.gone.add_done_callback(lambda _: channel.at_end.set())
-        self._channel, self._life = channel, asyncio.ensure_future(self._live(channel, child))
-        return self
+        self._child, self._silent = child, channel.silent
+        return channel
 
-    async def __aenter__(self) -> Self:
-        return await self.open()
+    async def _hang_up(self) -> str:
+        return self._last_words.after(f"the server {await self._child.end(self._grace, self._silent.wait)}")
 
-    async def close(self) -> None:
-        """End what is in flight with `ConnectionLost`, and the server's process. It goes on where this is cancelled."""
-        self._engine.close()
-        if self._channel is not None:
-            self._pump()
-            self._channel.at_end.set()
-            await asyncio.shield(self._life)
-
-    async def _live(self, channel: Channel, child: Child) -> None:
-        """Be there until the server, or this client, has had enough; then see to it that nothing of it is left."""
-        reason = "the client was closed"
-        try:
-            await channel.at_end.wait()
-            await channel.sent()
-        finally:
-            try:
-                channel.sink.close()
-                reason = child.last_words.after(f"the server {await child.end(self._grace, channel.silent.wait())}")
-                await channel.taken_in()
-            finally:
-                channel.finish(lambda: self._engine.receive_eof(reason))
-                channel.stop()
-                child.close()
-
-    # What the core has a binding supply
-
-    def _flush(self) -> None:
-        if self._channel is not None:
-            self._channel.wake()
-        elif not self._engine.closed:
-            raise LocalProtocolError("the client is not open: use it as `async with`, or await `open`")
-
-    def _spawn(self, work: Callable[[], Awaitable[None]]) -> Callable[[], None]:
-        key = object()
-        self._tasks.start(key, work())
-        return lambda: self._tasks.cancel(key)
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()
+    def _let_go(self) -> None:
+        self._child.close()

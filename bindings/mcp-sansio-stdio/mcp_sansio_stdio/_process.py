@@ -7,7 +7,7 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from subprocess import PIPE, Popen
 from typing import Any
 
@@ -58,7 +58,7 @@ class Child:
         self._threads = DaemonThreads(1)
         self.gone = self._loop.run_in_executor(self._threads, _wait_for, popen)
 
-    async def end(self, grace: float, silent: Coroutine[Any, Any, object]) -> str:
+    async def end(self, grace: float, silent: Callable[[], Coroutine[Any, Any, object]]) -> str:
         """Close the input, wait, terminate, wait, kill: for `grace` seconds each, and for the whole process group.
 
         `silent` waits until nobody can write to the output any more. Returns what has become of the process, in words.
@@ -73,7 +73,7 @@ class Child:
             # Also to a group whose first process has ended: what that left behind may hold the pipes, and outlive it.
             self._signal("SIGTERM")
             await asyncio.wait([self.gone], timeout=grace)
-            await _within(_AFTERMATH, silent, self._silent.wait())
+            await _within(_AFTERMATH, silent(), self._silent.wait())
         finally:
             self._signal("SIGKILL")
             # Not before: until now its number is its own and its group's, and no stranger's.

@@ -1,0 +1,59 @@
+"""Servers that a client starts: the program of these tests, and scripts of a few lines that are no server at all."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+import support
+
+StdioClient = support.need("mcp_sansio_stdio").StdioClient
+
+PROGRAM = str(support.ROOT / "tests" / "bindings" / "stdio" / "program.py")
+#: Where the packages under test are, if they are not installed.
+PACKAGES = {"PYTHONPATH": os.environ["PYTHONPATH"]} if "PYTHONPATH" in os.environ else {}
+
+#: What scripts may use: `say` writes a line, `hear` reads one, `reply` answers a request, and `serve` whatever comes.
+PRELUDE = """
+import json, os, signal, subprocess, sys, time
+def say(line):
+    data = line if isinstance(line, bytes) else line.encode() if isinstance(line, str) else json.dumps(line).encode()
+    sys.stdout.buffer.write(data + b"\\n"); sys.stdout.buffer.flush()
+def hear():
+    line = sys.stdin.buffer.readline()
+    return json.loads(line) if line else sys.exit(0)
+def reply(request, result=None):
+    if request["method"] == "initialize":
+        result = {"protocolVersion": request["params"]["protocolVersion"], "capabilities": {"tools": {}},
+                  "serverInfo": {"name": "script", "version": "1"}}
+    say({"jsonrpc": "2.0", "id": request["id"], "result": result or {}})
+def request():
+    while True:
+        message = hear()
+        if message.get("method") == "server/discover":
+            say({"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32601, "message": "no"}})
+        elif message.get("method") == "initialize":
+            reply(message)
+        elif "id" in message and "method" in message:
+            return message
+def text(request, text):
+    reply(request, {"content": [{"type": "text", "text": text}]})
+"""
+
+
+def program(**options: Any) -> Any:
+    """A client of the program; `options` are the client's."""
+    options["env"] = {**PACKAGES, **options.get("env", {})}
+    return StdioClient(sys.executable, [PROGRAM], **options)
+
+
+def script(code: str, **options: Any) -> Any:
+    """A client of a process that runs `code` after the prelude."""
+    return StdioClient(sys.executable, ["-S", "-c", PRELUDE + code], **options)
+
+
+def text_of(result: Any) -> str:
+    """The text that a tool gave."""
+    text: str = result.content[0].text
+    return text
