@@ -47,6 +47,7 @@ from .client.http_api import GivenHeaders, HttpClientApi
 from .client.http_requests import HttpAbort, HttpRequest
 from .client.known import Known
 from .client.options import ClientOptions
+from .client.stream_api import StreamClientApi
 from .errors import (
     AnswerFailed,
     CallAbandoned,
@@ -221,6 +222,7 @@ __all__ = [
     "StoreFull",
     "StoreNeeded",
     "StoredState",
+    "StreamClientApi",
     "TextContent",
     "TextResourceContents",
     "Tool",

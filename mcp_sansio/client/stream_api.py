@@ -18,8 +18,6 @@ from .callbacks import Work
 from .connection import ClientConnection
 from .options import ClientOptions, callbacks_of, engine_options_of
 
-__all__ = ["StreamClientApi"]
-
 T = TypeVar("T", bound=Task)
 
 

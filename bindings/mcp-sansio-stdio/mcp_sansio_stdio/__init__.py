@@ -1,7 +1,7 @@
-"""mcp-sansio over standard input and output: a server that its client starts as a process.
+"""mcp-sansio over standard input and output: a server that its client starts as a process, and that client.
 
 `run_stdio` is all that such a program needs. `serve_stdio` is for those who have an event loop, or other streams than
-their own standard ones.
+their own standard ones. `StdioClient` starts a server and calls it.
 """
 
 from __future__ import annotations

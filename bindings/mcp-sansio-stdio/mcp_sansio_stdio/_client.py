@@ -10,9 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Unpack
 
-from mcp_sansio import Adapter, AdapterSet, ClientOptions, Runtime
+from mcp_sansio import Adapter, AdapterSet, ClientOptions, Runtime, StreamClientApi
 from mcp_sansio.child_process import LastWords
-from mcp_sansio.client.stream_api import StreamClientApi
 
 from ._channel import Channel
 from ._process import Child, start
