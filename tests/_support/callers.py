@@ -15,13 +15,13 @@ from typing import Any
 import attrs
 
 import bakery
-from mcp_sansio import Adapter, AdapterSet, Config, Known
+from mcp_sansio import Adapter, AdapterSet, Config
 from mcp_sansio.wire.json import decode, encode
 from sockets import PATIENCE, Endpoint, Site, SseEndpoint, serving, web
 
 from mcp_sansio_aiohttp import Client  # isort: skip (`sockets` has left the module out where it is not installed)
 
-__all__ = ["Client", "Request", "adapter_of", "baking", "calling", "event_stream", "json_reply", "listening", "plain"]
+__all__ = ["Client", "Request", "adapter_of", "baking", "calling", "event_stream", "initialized", "json_reply", "listening", "plain", "reset", "result"]
 
 JSON = Any
 
@@ -124,7 +124,7 @@ def event_stream(*messages: JSON) -> bytes:
     return head + b"".join(b"data: " + encode(message) + b"\n\n" for message in messages)
 
 
-def cut(writer: asyncio.StreamWriter) -> None:
+def reset(writer: asyncio.StreamWriter) -> None:
     """Reset the connection."""
     writer.get_extra_info("socket").setsockopt(SOL_SOCKET, SO_LINGER, struct.pack("ii", 1, 0))
     writer.transport.abort()
@@ -136,6 +136,9 @@ def result(request: Request, text: str = "done") -> JSON:
     return {"jsonrpc": "2.0", "id": request.message["id"], "result": held}
 
 
-def known(version: str) -> Known:
-    """What makes a client begin with its call."""
-    return Known(version)
+def initialized(request: Request, version: str) -> JSON:
+    """The response to a handshake."""
+    info = {"name": "by hand", "version": "0"}
+    held = {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": info}
+    return {"jsonrpc": "2.0", "id": request.message["id"], "result": held}
+
