@@ -21,7 +21,20 @@ from sockets import PATIENCE, Endpoint, Site, SseEndpoint, serving, web
 
 from mcp_sansio_aiohttp import Client  # isort: skip (`sockets` has left the module out where it is not installed)
 
-__all__ = ["Client", "Request", "adapter_of", "baking", "calling", "event_stream", "initialized", "json_reply", "listening", "plain", "reset", "result"]
+__all__ = [
+    "Client",
+    "Request",
+    "adapter_of",
+    "baking",
+    "calling",
+    "event_stream",
+    "initialized",
+    "json_reply",
+    "listening",
+    "plain",
+    "reset",
+    "result",
+]
 
 JSON = Any
 
@@ -141,4 +154,3 @@ def initialized(request: Request, version: str) -> JSON:
     info = {"name": "by hand", "version": "0"}
     held = {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": info}
     return {"jsonrpc": "2.0", "id": request.message["id"], "result": held}
-

@@ -294,7 +294,7 @@ async def test_log_messages_are_told(version: str | None, path: str) -> None:
         told.clear()
         await client.call_tool("bake")
         await two.wait()
-    assert ("debug", "the dough is soft", None) == told[0]
+    assert told[0] == ("debug", "the dough is soft", None)
 
 
 @everyone
