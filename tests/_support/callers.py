@@ -1,4 +1,4 @@
-"""The aiohttp binding's client, in front of servers on real sockets: the library's, and some that a test writes by hand.
+"""The aiohttp binding's client in front of servers on sockets: the library's, and those that a test writes by hand.
 
 Whatever happens, nothing may be left of it: `serving` and `listening` wait for every task that was begun meanwhile.
 """
@@ -19,7 +19,8 @@ from mcp_sansio import Adapter, AdapterSet, Config
 from mcp_sansio.wire.json import decode, encode
 from sockets import PATIENCE, Endpoint, Site, SseEndpoint, serving, web
 
-from mcp_sansio_aiohttp import Client  # isort: skip (`sockets` has left the module out where it is not installed)
+# After `sockets`, which leaves the module out where the binding is not installed.
+from mcp_sansio_aiohttp import Client  # isort: skip
 
 __all__ = [
     "Client",
