@@ -124,8 +124,9 @@ async def test_a_function_of_headers_that_fails_is_that_calls_error() -> None:
 
     async with answering(done, headers=token) as (client, requests):
         await client.call_tool("bake")
-        with pytest.raises(ConnectionLost, match="no token today"):
+        with pytest.raises(ConnectionLost, match="no token today") as failed:
             await client.call_tool("bake")
+        assert isinstance(failed.value.__cause__, LookupError)
         with pytest.raises(ConnectionLost, match="the header Authorization must be a string"):
             await client.call_tool("bake")
         await client.call_tool("bake")
