@@ -123,6 +123,8 @@ def _check_node(node: Node) -> None:
     required = node.schema.get("required", [])
     if not isinstance(required, list) or not all(isinstance(name, str) for name in required):
         raise DeclarationError(f"{at}: required must be a list of names")
+    if not isinstance(node.schema.get("enum", []), list):
+        raise DeclarationError(f"{at}: enum must be a list of values")
     if node.pointer and "$id" in node.schema:
         raise DeclarationError(
             f"{at}: a schema within a schema must not have an $id, which would change what $ref means"

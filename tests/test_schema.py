@@ -367,6 +367,7 @@ BAD: list[tuple[Any, str]] = [
     ({"type": ["object"]}, "root"),
     (tool(a={"type": "int"}), "'int' is no type"),
     (tool(a={"type": [1]}), "'1' is no type"),
+    (tool(a={"enum": 1, "default": None}), "enum must be a list of values"),
     (tool(a=5), "#/properties/a is no schema"),
     (tool(a=None), "#/properties/a is no schema"),
     ({"type": "object", "properties": []}, "#/properties"),
