@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 import drivers
+import loopless_drivers
+import support
 from mcp_sansio import AdapterSet, Event, Head, Part, StoreNeeded
-from mcp_sansio.testing import check_channel, check_http
+from mcp_sansio.testing import Scheduler, check_channel, check_http
 
 #: Long enough for what is under test here, and short enough to wait for what never comes.
 PATIENCE = 1.0
@@ -26,6 +28,22 @@ async def test_a_channel_that_keeps_the_rules() -> None:
 
 async def test_http_that_keeps_the_rules() -> None:
     await check_http(drivers.http_of())
+
+
+def test_drivers_on_trio_that_keep_the_rules() -> None:
+    trio = support.need("trio")
+    import trio_drivers
+
+    async def check() -> None:
+        await check_channel(trio_drivers.open_channel)
+        await check_http(trio_drivers.open_http)
+
+    trio.run(check)
+
+
+def test_drivers_without_a_loop_that_keep_the_rules() -> None:
+    Scheduler().complete(check_channel(loopless_drivers.open_channel))
+    Scheduler().complete(check_http(loopless_drivers.open_http))
 
 
 # What a driver may do wrong on either

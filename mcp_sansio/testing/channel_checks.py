@@ -20,7 +20,7 @@ from .speaker import Said
 from .subject import FLOOD, Subject
 
 _MANY = 8
-_SMALL = 2**20
+_SMALL = 2**18
 #: No message at all, and messages that nobody may send.
 _BAD = (b"{", b"\xff\xfe", b"[]", b'"text"', b'{"jsonrpc":"2.0","id":1}', b'{"jsonrpc":"2.0","id":2,"method":"none"}')
 

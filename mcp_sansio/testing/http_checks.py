@@ -20,7 +20,7 @@ from .speaker import Said, Speaker
 from .subject import FLOOD, Subject
 
 _MANY = 8
-_SMALL = 2**20
+_SMALL = 2**18
 #: What a server makes up: sessions, streams, questions.
 _TOKEN = re.compile(rb"[0-9a-f]{32}")
 _COMMENT = b":\n\n"
