@@ -11,8 +11,11 @@ from .client import Connection, JoinedClient, PlainClient, PlainListening, conne
 from .clock import FakeClock
 from .http_checks import check_http
 from .http_scene import HttpClient, HttpExchange
+from .recorder import Recorder
+from .replay import play, replay
 from .scheduler import Cancelled, FakeEvent, Pending, Scheduler
 from .simulation import SimulatedChannel, SimulatedHttp, Simulation
+from .transcript import Transcript
 
 __all__ = [
     "Cancelled",
@@ -26,12 +29,16 @@ __all__ = [
     "Pending",
     "PlainClient",
     "PlainListening",
+    "Recorder",
     "Scheduler",
     "SimulatedChannel",
     "SimulatedHttp",
     "Simulation",
+    "Transcript",
     "check_channel",
     "check_http",
     "connect",
     "every_revision",
+    "play",
+    "replay",
 ]

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Coroutine, Iterator, Mapping
-from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar, Unpack
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
 
 from mcp_sansio.adapters.base import Adapter
 from mcp_sansio.adapters.selection import AdapterSet
 from mcp_sansio.changes import Change
 from mcp_sansio.client.api import ClientApi, Listening
 from mcp_sansio.client.callbacks import Work
-from mcp_sansio.client.connection import ClientConnection
-from mcp_sansio.client.engine import ClientEngine
-from mcp_sansio.client.http import HttpClientSession
 from mcp_sansio.client.known import Known
 from mcp_sansio.client.options import ClientOptions, callbacks_of, engine_options_of
 from mcp_sansio.registry import Registry
@@ -21,10 +18,12 @@ from mcp_sansio.server.config import Config
 from mcp_sansio.types import JSON, Completion, GetPromptResult, ReadResourceResult, ServerDescription
 
 from .clock import FakeClock
-from .links import STREAM_PATH, ChannelLink, HttpLink, Link
+from .links import link_of
 from .loops import LoopScheduler, running_scheduler
+from .recorded import Over, RecordedEngine, engine_of, settings_of
+from .recorder import Recorder
 from .scheduler import Pending, Scheduler
-from .simulation import Simulation
+from .simulation import Link, Simulation
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -33,15 +32,13 @@ T = TypeVar("T")
 every_revision = AdapterSet.default().versions
 
 _DAY = 86_400.0
-_HOST = "http://server.example"
-_URLS = {"http": f"{_HOST}/mcp", "pair": f"{_HOST}{STREAM_PATH}"}
 
 
 def connect(
     registry: Registry | Simulation,
     revision: str | Adapter | AdapterSet | None = None,
     *,
-    over: Literal["channel", "http", "pair"] = "channel",
+    over: Over = "channel",
     headers: Mapping[str, str] = {},
     principal: str | None = None,
     server_config: Config | None = None,
@@ -63,21 +60,17 @@ def connect(
     For a server with other options, or with several clients in a plain test, give its `Simulation` for the registry.
     """
     adapters = AdapterSet.default().only(revision) if isinstance(revision, str) else revision
-    engine_options = {"adapters": adapters, **engine_options_of(options)}
+    engine_options: dict[str, Any] = {"adapters": adapters, **engine_options_of(options)}
+    settings = settings_of({"over": over, "headers": headers, **engine_options}, server_config)
 
     def join(scheduler: Scheduler | LoopScheduler) -> JoinedClient:
         simulation = registry
         if not isinstance(simulation, Simulation):
             simulation = Simulation(simulation, scheduler=scheduler, config=server_config)
-        engine_options["runtime"] = simulation.runtime
-        if over == "channel":
-            channel = ClientConnection(**engine_options)
-            client = JoinedClient(simulation, channel, options)
-            client.link = ChannelLink(simulation, channel, client, principal)
-        else:
-            session = HttpClientSession(_URLS[over], headers=headers, **engine_options)
-            client = JoinedClient(simulation, session, options)
-            client.link = HttpLink(simulation, session, client, principal)
+        engine = engine_of(over, headers, runtime=simulation.runtime, **engine_options)
+        engine.recorder = Recorder(simulation.clock, settings)
+        client = JoinedClient(simulation, engine, options)
+        client.link = link_of(simulation, engine, client, principal)
         return client
 
     return Connection(join)
@@ -119,14 +112,15 @@ class Connection:
 class JoinedClient(ClientApi):
     """A client whose server is in the same `simulation`, for tests that have an event loop.
 
-    It has the methods of every client. Time stands still until `advance`.
+    It has the methods of every client. Time stands still until `advance`. `recorder` has what was said.
     """
 
     #: What lies between the client and the server.
     link: Link
 
-    def __init__(self, simulation: Simulation, engine: ClientEngine, options: ClientOptions) -> None:
+    def __init__(self, simulation: Simulation, engine: RecordedEngine, options: ClientOptions) -> None:
         self.simulation = simulation
+        self.recorder = engine.recorder
         super().__init__(engine, **callbacks_of(options))
 
     @property
@@ -185,12 +179,13 @@ class PlainClient:
     It has the methods of every client without their ``await``. When everybody waits, time passes by itself up to the
     next thing that is due, so a call that nothing answers ends in its timeout at once.
 
-    `calls` has the same methods as coroutines, for `start` and `run`.
+    `calls` has the same methods as coroutines, for `start` and `run`, and `recorder` what was said.
     """
 
     def __init__(self, calls: JoinedClient) -> None:
         self.calls = calls
         self.simulation = calls.simulation
+        self.recorder = calls.recorder
 
     initialize = _plain(ClientApi.initialize)
     ping = _plain(ClientApi.ping)

@@ -2,118 +2,115 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Hashable
-from typing import Protocol
 from urllib.parse import urlsplit
 
 from mcp_sansio.client.connection import ClientConnection
 from mcp_sansio.client.driver import ClientDriver
-from mcp_sansio.client.engine import ClientEngine
 from mcp_sansio.client.http import HttpClientSession
-from mcp_sansio.client.http_requests import HttpRequest
-from mcp_sansio.events import Body, Head, Part
-from mcp_sansio.server.connection import ServerConnection
+from mcp_sansio.client.http_requests import HttpAbort, HttpRequest
 from mcp_sansio.server.http import HttpTransaction
 
+from .recorded import RecordedEngine
+from .recorder import Recorder
 from .simulation import SimulatedChannel, SimulatedHttp, Simulation
-
-#: The paths of the first HTTP transport.
-STREAM_PATH, MESSAGE_PATH = "/sse", "/messages"
-
-
-class Link(Protocol):
-    """The client's end of what lies between the two. It is a `Peer` of the simulation."""
-
-    @property
-    def engine(self) -> ClientEngine:
-        """The client's engine."""
-
-    def take(self) -> bool:
-        """See `Peer.take`."""
-
-    def cut(self) -> None:
-        """End the connection."""
+from .transcript import MESSAGE_PATH, STREAM_PATH
 
 
 class ChannelLink:
     """A channel. `client` drives `engine`, and the simulation's server is at the other end."""
 
     def __init__(
-        self, simulation: Simulation, engine: ClientConnection, client: ClientDriver, principal: str | None
+        self,
+        simulation: Simulation,
+        engine: ClientConnection,
+        client: ClientDriver,
+        recorder: Recorder,
+        principal: str | None,
     ) -> None:
         self.engine = engine
         self._client = client
+        self._recorder = recorder
         connection = simulation.server.connection(wake=simulation.stir, principal=principal)
-        self._server = _ServerEnd(simulation, connection, engine)
-        simulation.add(self)
+        self._server = SimulatedChannel(simulation, connection)
+        self._heard = 0
+        self._unsent: deque[bytes] = deque()
         simulation.add(self._server)
+        simulation.links.append(self)
 
-    def take(self) -> bool:
-        """See `Peer.take`."""
+    def carry(self) -> bool:
+        """See `Link.carry`."""
+        new, self._heard = self._server.sent[self._heard :], len(self._server.sent)
+        for message in new:
+            self._recorder.answered(None, message)
+            self.engine.receive_message(message)
         self._client._pump()
-        messages = self.engine.data_to_send()
-        for message in messages:
+        self._unsent += self.engine.data_to_send()
+        if not new and self._unsent:
+            message = self._unsent.popleft()
+            self._recorder.said(message)
             self._server.engine.receive_message(message)
-        return bool(messages)
+            return True
+        return bool(new)
 
     def cut(self) -> None:
-        """See `Link.cut`."""
+        """End the connection."""
+        self._recorder.moved("@ eof")
         self._server.close()
-
-
-class _ServerEnd(SimulatedChannel):
-    """The server's end of a channel, whose messages go to the client."""
-
-    def __init__(self, simulation: Simulation, connection: ServerConnection, client: ClientConnection) -> None:
-        super().__init__(simulation, connection)
-        self._client = client
-
-    def take_data(self) -> bool:
-        """See `SimulatedChannel.take_data`."""
-        messages = self.engine.data_to_send()
-        self.sent += messages
-        for message in messages:
-            self._client.receive_message(message)
-        return bool(messages)
 
 
 class HttpLink:
     """HTTP. `client` drives `engine`, and the simulation's server has both transports, at the paths of its URLs."""
 
     def __init__(
-        self, simulation: Simulation, engine: HttpClientSession, client: ClientDriver, principal: str | None
+        self,
+        simulation: Simulation,
+        engine: HttpClientSession,
+        client: ClientDriver,
+        recorder: Recorder,
+        principal: str | None,
     ) -> None:
         self.engine = engine
         self._simulation = simulation
         self._client = client
+        self._recorder = recorder
         self._principal = principal
-        self._open: dict[Hashable, _Response] = {}
-        simulation.add(self)
+        self._responses: dict[Hashable, SimulatedHttp] = {}
+        self._asked: Hashable = None
+        self._unsent: deque[HttpRequest | HttpAbort] = deque()
+        simulation.links.append(self)
 
-    def take(self) -> bool:
-        """See `Peer.take`."""
+    def carry(self) -> bool:
+        """See `Link.carry`."""
+        # The response to what was just asked comes first.
+        order = sorted(self._responses, key=lambda exchange: exchange != self._asked)
+        moved = [self._deliver(exchange) for exchange in order]
+        self._asked = None
         self._client._pump()
-        parts = self.engine.data_to_send()
-        for part in parts:
-            if isinstance(part, HttpRequest):
-                self._send(part)
-            elif part.exchange in self._open:
-                self._open.pop(part.exchange).engine.receive_disconnect()
-        self._forget()
-        return bool(parts)
+        self._unsent += self.engine.data_to_send()
+        if any(moved) or not self._unsent:
+            return any(moved)
+        part = self._unsent.popleft()
+        if isinstance(part, HttpRequest):
+            self._send(part)
+        else:
+            self._abort(part)
+        return True
 
     def cut(self) -> None:
-        """See `Link.cut`."""
-        for response in self._open.values():
+        """End every connection."""
+        for response in self._responses.values():
             response.disconnect()
-        self._open.clear()
 
     def _send(self, request: HttpRequest) -> None:
         url = urlsplit(request.url)
-        response = _Response(self._simulation, self._transaction(url.path), self.engine, request)
-        self._open[request.exchange] = response
-        self._simulation.add(response)
         target = f"{url.path}?{url.query}" if url.query else url.path
+        self._recorder.requested(request.exchange, request.method, target, request.headers, request.body)
+        response = SimulatedHttp(self._simulation, self._transaction(url.path))
+        self._responses[request.exchange] = response
+        self._asked = request.exchange
+        self._simulation.add(response)
         response.engine.receive_request(request.method, target, request.headers)
         response.engine.receive_body(request.body)
         response.engine.receive_end()
@@ -124,34 +121,34 @@ class HttpLink:
             return server.pair_transaction(message_path=MESSAGE_PATH, principal=self._principal, wake=wake)
         return server.http_transaction(principal=self._principal, wake=wake)
 
-    def _forget(self) -> None:
-        """Drive no longer what is over."""
-        over = [number for number, response in self._open.items() if response.is_over]
-        for number in over:
-            self._simulation.remove(self._open.pop(number))
+    def _abort(self, abort: HttpAbort) -> None:
+        response = self._responses.get(abort.exchange)
+        if response is not None and not response.ended:
+            self._recorder.left(abort.exchange)
+            response.engine.receive_disconnect()
+
+    def _deliver(self, exchange: Hashable) -> bool:
+        """Bring the client what is new of a response. Where nothing will be, it is forgotten."""
+        response = self._responses[exchange]
+        new = response.unread()
+        if new is not None and response.engine.connected:
+            self._recorder.answered(exchange, new.data, new.head, is_stream=response.is_stream, ended=new.ended)
+            if new.head is not None:
+                self.engine.receive_response(exchange, new.head.status, new.head.headers)
+            if new.data:
+                self.engine.receive_data(exchange, new.data)
+            if new.ended:
+                self.engine.receive_end(exchange)
+        if response.engine.ended and response.engine.next_deadline() is None:
+            self._simulation.remove(self._responses.pop(exchange))
+        return new is not None
 
 
-class _Response(SimulatedHttp):
-    """A request on its way, whose response goes to the client as it comes."""
-
-    def __init__(
-        self, simulation: Simulation, transaction: HttpTransaction, client: HttpClientSession, request: HttpRequest
-    ) -> None:
-        super().__init__(simulation, transaction)
-        self._client = client
-        self._number = request.exchange
-
-    @property
-    def is_over(self) -> bool:
-        """Whether nothing will happen here any more."""
-        return self.ended and self.engine.next_deadline() is None
-
-    def receive(self, part: Part) -> None:
-        """See `SimulatedHttp.receive`."""
-        super().receive(part)
-        if isinstance(part, Head):
-            self._client.receive_response(self._number, part.status, part.headers)
-        elif isinstance(part, Body):
-            self._client.receive_data(self._number, part.data)
-        else:
-            self._client.receive_end(self._number)
+def link_of(
+    simulation: Simulation, engine: RecordedEngine, client: ClientDriver, principal: str | None
+) -> ChannelLink | HttpLink:
+    """What joins `engine` to the simulation's server."""
+    if isinstance(engine, HttpClientSession):
+        return HttpLink(simulation, engine, client, engine.recorder, principal)
+    assert isinstance(engine, ClientConnection)
+    return ChannelLink(simulation, engine, client, engine.recorder, principal)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from mcp_sansio.call import Call
 from mcp_sansio.events import Body, CallCancelled, CallReceived, Event, Head, Part, StoreNeeded
@@ -48,6 +48,7 @@ class Simulation:
         )
         self.server = Server(registry, runtime=self.runtime, **options)
         self.peers: list[Peer] = []
+        self.links: list[Link] = []
 
     def http(
         self,
@@ -112,26 +113,43 @@ class Simulation:
 
     def next_deadline(self) -> float | None:
         """The next time at which something is due by itself, in seconds of the clock."""
-        due = [at for peer in self.peers if (at := peer.engine.next_deadline()) is not None]
+        engines = [*(peer.engine for peer in self.peers), *(link.engine for link in self.links)]
+        due = [at for engine in engines if (at := engine.next_deadline()) is not None]
         return min(due, default=None)
 
     def advance_to(self, deadline: float) -> None:
-        """Let the time of `next_deadline` come, and what is due with it happen."""
+        """Let the time of `next_deadline` come, and what is due with it happen: at the server first."""
         self.clock.advance(max(0.0, deadline - self.clock()))
         for peer in tuple(self.peers):
-            due = peer.engine.next_deadline()
-            if due is not None and due <= self.clock():
-                peer.engine.handle_timeout(self.clock())
-                self.settle()
+            if self._handle_timeout(peer.engine):
+                self._settle_server()
+        for link in self.links:
+            self._handle_timeout(link.engine)
+        self.settle()
+
+    def _handle_timeout(self, engine: Engine) -> bool:
+        now, due = self.clock(), engine.next_deadline()
+        if due is None or due > now:
+            return False
+        engine.handle_timeout(now)
+        return True
 
     def settle(self) -> None:
         """Run everything that can run, on every request and channel."""
         self._stirred = True  # whatever is stirred up meanwhile is seen to here
+        try:
+            self._settle_server()
+            # A client hears all that the server has to say before the server hears the next thing from a client.
+            while any(link.carry() for link in self.links):
+                self._settle_server()
+        finally:
+            self._stirred = False
+
+    def _settle_server(self) -> None:
         self.scheduler.run()
         # Taking what there is to send lets a handler go on that waits for its client to keep up.
         while sum([peer.take() for peer in tuple(self.peers)]) or self.scheduler.ready:
             self.scheduler.run()
-        self._stirred = False
 
     def stir(self) -> None:
         """An engine has something to take: on an event loop that is done in a moment, otherwise by `settle`."""
@@ -153,8 +171,25 @@ class Engine(Protocol):
         """See `HttpTransaction.handle_timeout`."""
 
 
+class Link(Protocol):
+    """A client in a simulation, and what lies between it and the server."""
+
+    @property
+    def engine(self) -> Engine:
+        """The client's engine."""
+
+    def carry(self) -> bool:
+        """Bring the client what the server has said, or else the server the next thing from the client.
+
+        False where there was nothing to bring.
+        """
+
+    def cut(self) -> None:
+        """End the connection."""
+
+
 class Peer(Protocol):
-    """An engine in a simulation, and what drives it."""
+    """An engine of the server in a simulation, and what drives it."""
 
     @property
     def engine(self) -> Engine:
@@ -199,6 +234,14 @@ async def _coroutine(event: CallReceived | StoreNeeded) -> None:
     await event.run()
 
 
+class Unread(NamedTuple):
+    """What is new of a response: its head, which is so once, a piece of its body, and whether it has ended."""
+
+    head: Head | None
+    data: bytes
+    ended: bool
+
+
 class SimulatedHttp(_ServerPeer):
     """One HTTP request, and its response as far as it has come."""
 
@@ -209,6 +252,7 @@ class SimulatedHttp(_ServerPeer):
         self.head: Head | None = None
         self.body = b""
         self.ended = False
+        self._seen = 0  # nothing, or 1 for the head, and more for the body and the end
 
     def request(self, body: JSON | bytes, *, method: str, target: str, headers: Mapping[str, str]) -> None:
         """Send the request."""
@@ -240,6 +284,14 @@ class SimulatedHttp(_ServerPeer):
             self.body += part.data
         else:
             self.ended = True
+
+    def unread(self) -> Unread | None:
+        """What came of the response since the last time, or ``None``."""
+        total = (self.head is not None) + len(self.body) + self.ended
+        seen, self._seen = self._seen, total
+        if total == seen:
+            return None
+        return Unread(self.head if not seen else None, self.body[max(0, seen - 1) :], self.ended)
 
     @property
     def status(self) -> int | None:

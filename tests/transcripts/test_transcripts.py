@@ -15,6 +15,7 @@ import speak
 import support
 import transcripts
 from mcp_sansio import AdapterSet, Operation
+from mcp_sansio.testing import folding
 
 PLAYABLE = transcripts.playable()
 
@@ -173,7 +174,7 @@ def test_a_name_that_stands_for_nothing_is_refused(tmp_path: Path) -> None:
 
 def test_json_in_several_lines_stands_for_the_same_without_whitespace() -> None:
     long = '{"a":[' + ",".join(['"' + "x" * 60 + '"'] * 3) + '],"b":{},"c":1.0}'
-    lines = transcripts.folded(long)
+    lines = folding.folded(long)
     assert [line[:12] for line in lines] == [
         "{",
         '  "a": [',
@@ -183,7 +184,7 @@ def test_json_in_several_lines_stands_for_the_same_without_whitespace() -> None:
         '  "c": 1.0',
         "}",
     ]
-    assert transcripts.unfolded(lines) == long.encode()
+    assert folding.unfolded(lines) == long.encode()
     for other in ("{" + " " * 200 + "}", "x" * 200, '{"a":1}'):
-        assert transcripts.folded(other) == [other]
-    assert transcripts.unfolded(["{", "x"]) == b"{\nx"
+        assert folding.folded(other) == [other]
+    assert folding.unfolded(["{", "x"]) == b"{\nx"

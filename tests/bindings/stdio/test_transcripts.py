@@ -22,6 +22,7 @@ import bakery
 import support
 import transcripts
 from mcp_sansio import Config, Runtime, Server
+from mcp_sansio.testing.folding import unfolded
 from mcp_sansio.wire.lines import encode_line
 
 serve_stdio = support.need("mcp_sansio_stdio").serve_stdio
@@ -60,7 +61,7 @@ class ChannelSide:
     async def send(self, label: str, lines: list[str]) -> None:
         """See `transcripts.Side.send`."""
         assert self._output is not None
-        os.write(self._output, encode_line(transcripts.unfolded(lines)))
+        os.write(self._output, encode_line(unfolded(lines)))
 
     async def move(self, move: transcripts.Move) -> None:
         """See `transcripts.Side.move`."""
