@@ -7,13 +7,17 @@ from enum import Enum
 from pathlib import Path
 
 from mcp_sansio import AdapterSet, FailureKind
-from mcp_sansio.server import _state
+from mcp_sansio.client import _state as _client
+from mcp_sansio.server import _state as _server
 
 MACHINES = {
-    "A call that a handler runs": _state.CALL,
-    "An HTTP request and its response": _state.RESPONSE,
-    "A channel": _state.CHANNEL,
-    "A stream of changes": _state.SUBSCRIPTION,
+    "A server's call, which a handler runs": _server.CALL,
+    "An HTTP request and its response": _server.RESPONSE,
+    "A channel with a client": _server.CHANNEL,
+    "A stream of changes": _server.SUBSCRIPTION,
+    "A client's call, from the command to its outcome": _client.CALL,
+    "What a client knows of its server": _client.NEGOTIATION,
+    "A question that a server put to a client": _client.QUESTION,
 }
 FLAGS = (
     "can_ask",
@@ -45,7 +49,7 @@ def machine(steps: Mapping[Enum, Mapping[Enum, Enum]]) -> str:
 
 
 def states() -> str:
-    """Every state machine of the server role."""
+    """Every state machine of both roles."""
     return "\n".join(f"**{title}**\n\n{machine(steps)}" for title, steps in MACHINES.items())
 
 
