@@ -30,7 +30,7 @@ QUIET = 0.05
 RULES = {
     3: "hand in the facts, all of them, in the order in which they happened",
     4: "take everything after each fact and whenever wake was called: events(), data_to_send() and next_deadline()",
-    5: "do what every event says: await run() in a task of its own, and cancel the task of a call that is cancelled",
+    5: "do what the events say: await run() in a task of its own, and cancel the task of a call that is cancelled",
     6: "send from one place, in order, and wait for the transport before you take more; only the sending waits",
     7: "keep one timer for next_deadline(), which every fact, every wake and every timeout may have changed",
     8: "say when it ends, by receive_eof or receive_disconnect, and leave no task behind",
