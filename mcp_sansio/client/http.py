@@ -177,8 +177,8 @@ class HttpClientSession(ClientEngine):
         if isinstance(carrier, Pair):
             self._use(Streamable(self))
             if carrier.refusal is None:
-                # That there is only the pair was assumed; it is found out now.
-                self.negotiation.recheck()
+                # That there is only the pair was assumed, and tried first.
+                self.negotiation.start_over()
                 return True
             return False
         status = error.status if isinstance(error, ServerError) else None

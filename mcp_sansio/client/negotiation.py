@@ -101,6 +101,11 @@ class Negotiation:
         self._drop_pending()
         self._initialize(self.adapter)
 
+    def start_over(self) -> None:
+        """Nothing of what an earlier client found out is so."""
+        self.known = None
+        self._begin(handshake_first=False)
+
     def retry_handshake(self) -> None:
         """The transport has found another way to the server: try the handshake there."""
         assert self._legacy is not None
