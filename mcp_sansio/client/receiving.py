@@ -43,7 +43,11 @@ def _replied(engine: ClientEngine, envelope: Envelope, origin: Origin, size: int
     if request is None:
         late = engine.flight.was_issued(envelope.id)
         engine.fault("an answer that comes too late, or again" if late else "an answer to no request")
-    elif envelope.error is not None:
+        return
+    if origin is None:
+        # It did not come where the transport waits for it, if it waits anywhere in particular.
+        engine.release(request, cancelled=False)
+    if envelope.error is not None:
         error = envelope.error
         status = engine.status_of(request)
         engine.failed(request, ServerError(error["code"], error["message"], error.get("data"), status))

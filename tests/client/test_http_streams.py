@@ -1,0 +1,352 @@
+"""Streams and sessions of a client of HTTP: what begins, what ends, and what is waited for, to the second."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mcp_sansio import ClientConfig, HttpAbort, HttpRequest, Known, Operation
+from speak import HANDSHAKE
+from web import (
+    DONE,
+    JSON_TYPE,
+    STREAM_TYPE,
+    Client,
+    event,
+    finish,
+    id_of,
+    initialized,
+    message_of,
+    opened,
+    outcome,
+    response,
+)
+
+NOTE = event({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": 1}})
+
+
+def last(client: Client) -> HttpRequest:
+    """The last thing that was sent, a request."""
+    request = client.sent[-1]
+    assert isinstance(request, HttpRequest)
+    return request
+
+
+def pair(version: str = "2024-11-05", **options: Any) -> tuple[Client, HttpRequest]:
+    """A client of a server that has only the pair, and the stream; nothing else is in flight."""
+    client = Client(version, **options)
+    call = client.call()
+    client.respond(client.request(), status=405)
+    stream = client.request()
+    client.stream(stream, event(b"/m", name="endpoint"), end=False)
+    for result in (initialized(version), DONE):
+        posted = client.request()
+        client.respond(posted, status=202)
+        client.engine.receive_data(stream.exchange, event(response(id_of(posted), result)))
+        if result is not DONE:
+            client.respond(client.request(), status=202)
+    client.take()
+    assert outcome(call) == DONE
+    client.sent.clear()
+    return client, stream
+
+
+# Replies
+
+
+@pytest.mark.parametrize("version", HANDSHAKE)
+def test_an_answer_on_the_standalone_stream_is_one_and_its_post_is_hung_up(version: str) -> None:
+    client = opened(version, stream=True, wants_changes=True)
+    (listening,) = client.sent
+    call = client.call()
+    request = client.request()
+    client.engine.receive_data(listening.exchange, event(response(id_of(request))))
+    assert client.take() == [HttpAbort(request.exchange)]
+    assert outcome(call) == DONE
+
+
+def test_what_comes_after_the_response_is_waited_for_a_moment() -> None:
+    client = opened("2025-11-25", config=ClientConfig(linger=3))
+    call = client.call()
+    request = client.request()
+    client.stream(request, event(response(id_of(request))), end=False)
+    client.take()
+    assert outcome(call) == DONE
+    client.engine.receive_data(request.exchange, b"x" * 10_000)
+    client.advance(2.9)
+    assert (client.sent, client.engine.is_idle) == ([request], False)
+    client.advance(0.1)
+    assert (client.sent, client.engine.is_idle) == ([request, HttpAbort(request.exchange)], True)
+
+
+def test_a_handshake_may_be_answered_by_a_stream_that_is_resumed() -> None:
+    client = Client("2025-11-25")
+    call = client.call()
+    opening = client.request()
+    client.stream(opening, event(b"", id="i/0", retry=200), headers={"Mcp-Session-Id": "s"})
+    client.advance(0.2)
+    resumed = last(client)
+    headers = {"Last-Event-ID": "i/0", "Mcp-Session-Id": "s"}
+    assert (resumed.method, headers.items() <= resumed.headers.items()) == ("GET", True)
+    client.stream(resumed, event(response(1, initialized("2025-11-25"))))
+    client.respond(client.request(), status=202)
+    finish(client, call)
+
+
+@pytest.mark.parametrize("bad", ["a\x01b", "x" * 3000])
+def test_an_id_that_no_header_could_hold_is_no_place_to_come_back_to(bad: str) -> None:
+    client = opened("2025-11-25")
+    call = client.call()
+    client.stream(client.request(), event(b"", id=bad))
+    assert client.take() == []
+    assert outcome(call)[0] == "ConnectionLost"
+
+
+def test_a_server_is_not_reconnected_to_without_any_pause() -> None:
+    client = opened("2025-11-25", config=ClientConfig(timeout=10, max_timeout=10))
+    call = client.call()
+    client.stream(client.request(), event(b"", id="0", retry=0))
+    for number in range(1000):
+        client.advance(0.05)
+        if call.ended:
+            break
+        if last(client).method == "GET" and not client.engine.is_idle:
+            client.stream(last(client), event(b"", id=str(number + 1)))
+    assert outcome(call)[0] == "CallTimeout"
+    assert len(client.sent) < 10 / 0.05
+
+
+@pytest.mark.parametrize("status", [503, 429, 408])
+def test_a_server_that_is_busy_is_asked_again_for_the_rest_of_a_stream(status: int) -> None:
+    client = opened("2025-11-25")
+    call = client.call()
+    request = client.request()
+    client.stream(request, event(b"", id="0"))
+    client.advance(1)
+    client.respond(last(client), status=status)
+    client.advance(2)
+    client.stream(last(client), event(response(id_of(request))))
+    client.take()
+    assert outcome(call) == DONE
+
+
+def test_an_event_that_is_too_large_fails_its_call_and_no_other() -> None:
+    client = opened("2025-11-25", config=ClientConfig(max_message=1000))
+    calls = [client.call(), client.call()]
+    first, second = client.requests()
+    client.stream(first, event(b"x" * 2000), end=False)
+    assert client.take() == [HttpAbort(first.exchange)]
+    kind, text = outcome(calls[0])
+    assert (kind, text.startswith("an event of 20")) == ("UnusableReply", True)
+    client.result(second, DONE)
+    client.take()
+    assert outcome(calls[1]) == DONE
+
+
+# The standalone stream
+
+
+def test_a_message_that_cannot_be_used_is_passed_over() -> None:
+    client = opened("2025-11-25", stream=True, log_level=None, wants_changes=True, config=ClientConfig(max_message=500))
+    (listening,) = client.sent
+    for said in (event(b"x" * 600), event(b"{]"), event([]), event({"jsonrpc": "2.0"}), NOTE):
+        client.engine.receive_data(listening.exchange, said)
+    assert (client.take(), len(client.faults)) == ([], 4)
+
+
+def test_the_stream_goes_on_where_it_was() -> None:
+    client = opened("2025-11-25", stream=True, wants_changes=True)
+    (listening,) = client.sent
+    client.engine.receive_data(listening.exchange, event(b"", id="g/1", retry=300))
+    client.engine.receive_failure(listening.exchange, "reset")
+    client.advance(0.3)
+    again = last(client)
+    assert (again.headers["Last-Event-ID"], again.headers["Mcp-Session-Id"]) == ("g/1", "s")
+    client.respond(again, status=503)
+    client.advance(0.6)
+    assert last(client).headers["Last-Event-ID"] == "g/1"
+
+
+def test_a_stream_that_is_not_found_any_more_says_that_the_session_is_gone() -> None:
+    client = opened("2025-11-25", stream=True, session="A", wants_changes=True)
+    (listening,) = client.sent
+    client.engine.receive_end(listening.exchange)
+    client.advance(1)
+    client.respond(last(client), status=404)
+    client.shake("2025-11-25", session="B")
+    again = client.request()
+    assert (again.headers["Mcp-Session-Id"], "Last-Event-ID" in again.headers) == ("B", False)
+
+
+@pytest.mark.parametrize("version", HANDSHAKE)
+def test_whoever_begins_to_listen_gets_the_stream(version: str) -> None:
+    client = opened(version)
+    listening = client.engine.listen(tools=True)
+    stream = client.request()
+    assert (stream.method, listening.ended) == ("GET", False)
+
+
+def test_a_call_that_is_given_up_before_it_was_sent_leaves_no_trace() -> None:
+    client = Client("2025-11-25", can_answer=True)
+    call, other = client.call("a"), client.call("b")
+    client.shake("2025-11-25")
+    listening = client.request()
+    client.engine.cancel(call)
+    assert client.take() == []
+    client.stream(listening, end=False)
+    request = client.request()
+    assert message_of(request)["params"]["name"] == "b"
+    client.result(request, DONE)
+    client.take()
+    assert outcome(other) == DONE
+
+
+# Time
+
+
+def test_every_request_that_is_due_no_reply_ends_in_time() -> None:
+    client = Client("2025-11-25", config=ClientConfig(notice_timeout=8, settle_timeout=3))
+    call = client.call()
+    client.result(client.request(), initialized("2025-11-25"), headers={**JSON_TYPE, "Mcp-Session-Id": "s"})
+    notice = client.request()
+    client.advance(3)
+    client.result(last(client), DONE)
+    client.advance(5)
+    assert (outcome(call), last_abort(client)) == (DONE, notice.exchange)
+    assert client.faults == ["a notification may not have arrived: there was no answer in time"]
+    client.engine.close()
+    goodbye = client.request()
+    assert goodbye.method == "DELETE"
+    client.advance(8)
+    assert (last_abort(client), client.engine.is_idle) == (goodbye.exchange, True)
+    assert client.faults == ["a notification may not have arrived: there was no answer in time"]
+
+
+def last_abort(client: Client) -> Any:
+    """The request that was given up last."""
+    return [item.exchange for item in client.sent if isinstance(item, HttpAbort)][-1]
+
+
+def test_after_its_end_a_client_hears_nothing_and_says_nothing() -> None:
+    client = opened("2025-11-25", stream=True, session=None, wants_changes=True)
+    (listening,) = client.sent
+    call = client.call()
+    request = client.request()
+    client.engine.close()
+    assert client.take() == [HttpAbort(listening.exchange), HttpAbort(request.exchange)]
+    assert outcome(call) == ("ConnectionLost", "the client was closed")
+    client.stream(request, event(response(id_of(request))))
+    client.engine.receive_data(listening.exchange, NOTE)
+    client.engine.close()
+    late = client.call()
+    assert (client.take(), outcome(late)[0], client.engine.next_deadline()) == ([], "ConnectionLost", None)
+
+
+# The pair
+
+
+def test_with_its_stream_everything_on_the_pair_is_gone_and_the_next_call_begins_anew() -> None:
+    client, stream = pair()
+    calls = [client.call(), client.call()]
+    posted = client.requests()
+    client.respond(posted[0], status=202)
+    client.engine.receive_end(stream.exchange)
+    client.take()
+    assert [outcome(call) for call in calls] == [("ConnectionLost", "the server ended its stream")] * 2
+    # The POST that is still out is about nothing any more.
+    client.respond(posted[1], status=500)
+    call = client.call()
+    again = client.request()
+    assert (again.method, again.url) == ("GET", stream.url)
+    client.stream(again, event(b"/n", name="endpoint"), end=False)
+    opening = client.request()
+    assert (message_of(opening)["method"], opening.url) == ("initialize", "http://server.example/n")
+    assert not call.ended
+
+
+def test_a_message_that_the_pair_does_not_take_fails_its_call_alone() -> None:
+    client, stream = pair()
+    calls = [client.call() for _ in range(4)]
+    posted = client.requests()
+    client.respond(posted[0], b"no", status=400)
+    client.engine.receive_failure(posted[1].exchange, "reset")
+    client.respond(posted[2], status=307, headers={"Location": "http://evil.example/"})
+    client.respond(posted[3], status=202)
+    client.engine.receive_data(stream.exchange, event(response(id_of(posted[3]))))
+    client.take()
+    assert [outcome(call)[0] for call in calls[:3]] == ["ServerError", "ConnectionLost", "UnusableReply"]
+    assert outcome(calls[3]) == DONE
+
+
+def test_what_cannot_be_used_on_the_stream_of_the_pair_is_passed_over() -> None:
+    client, stream = pair(config=ClientConfig(max_message=500))
+    call = client.call()
+    posted = client.request()
+    client.respond(posted, status=202)
+    for said in (event(b"x" * 600), event(b"{]"), event({}, name="ping"), event(response(id_of(posted)))):
+        client.engine.receive_data(stream.exchange, said)
+    client.take()
+    assert (outcome(call), len(client.faults)) == (DONE, 2)
+
+
+def test_a_call_on_the_pair_is_cancelled_by_a_message() -> None:
+    client, _ = pair()
+    call = client.call()
+    posted = client.request()
+    client.engine.cancel(call)
+    notice = client.requests()[-1]
+    params = {"requestId": id_of(posted)}
+    said = message_of(notice)
+    assert (said["method"], said["params"]["requestId"]) == ("notifications/cancelled", params["requestId"])
+    assert notice.url == "http://server.example/m"
+
+
+@pytest.mark.parametrize("version", HANDSHAKE)
+def test_a_refusal_of_the_stream_that_says_who_may_is_the_error(version: str) -> None:
+    client = Client(version)
+    call = client.call()
+    client.respond(client.request(), status=405)
+    client.respond(client.request(), b"who?", status=401)
+    assert client.take() == []
+    assert outcome(call) == ("ServerError", "who? (HTTP 401)")
+
+
+@pytest.mark.parametrize("refused", [{"status": 405}, {"status": 200, "body": {}}])
+def test_a_server_that_has_neither_transport_is_said_to_have_neither(refused: Any) -> None:
+    client = Client("2025-11-25")
+    call = client.call()
+    client.respond(client.request(), b"POST? No.", status=404)
+    client.respond(client.request(), **refused)
+    client.take()
+    kind, text = outcome(call)
+    assert kind == "NegotiationFailed"
+    assert text.startswith(
+        "the server speaks none of 2025-11-25: POST? No. (HTTP 404); there is no older transport either"
+    )
+    # The next call tries it all again, from the newer transport on.
+    client.call()
+    assert client.request().method == "POST"
+
+
+def test_a_pair_that_is_known_is_gone_to_at_once() -> None:
+    client = Client(known=Known("2025-06-18", pair=True))
+    call = client.call()
+    stream = client.request()
+    assert stream.method == "GET"
+    client.stream(stream, event(b"/m", name="endpoint"), end=False)
+    opening = client.request()
+    assert message_of(opening)["method"] == "initialize"
+    client.engine.receive_end(stream.exchange)
+    assert not call.ended or outcome(call)[0] == "ConnectionLost"
+
+
+def test_ping_is_a_call_like_any_other() -> None:
+    client, stream = pair()
+    ping = client.engine.call(Operation.PING)
+    posted = client.request()
+    assert message_of(posted)["method"] == "ping"
+    client.respond(posted, status=202, headers=STREAM_TYPE)
+    client.engine.receive_data(stream.exchange, event(response(id_of(posted), {})))
+    client.take()
+    assert outcome(ping) == {}
