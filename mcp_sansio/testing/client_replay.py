@@ -44,9 +44,9 @@ class ClientRole:
         self._said: deque[bytes | HttpRequest | HttpAbort] = deque()
 
     def act(self, step: Step) -> None:
-        """The caller says what the step says, or time passes."""
+        """The caller says what the step says, or time passes. Raises ``ValueError`` for what nobody can say."""
         if step.mark == ">":
-            (line,) = self.names.show(step.lines)
+            (line,) = self.names.invent(step.lines)
             self._engine.diary.obey(self._engine, line)
         elif (seconds := Move.of(step.lines[0]).seconds) is not None:
             self._advance(seconds)
@@ -156,7 +156,10 @@ def play_client(transcript: Transcript) -> Transcript:
         else:
             if step.mark == "@":
                 steps += role.rest()
-            role.act(step)
+            try:
+                role.act(step)
+            except ValueError as error:
+                raise ValueError(f"{transcript.source}:{step.number}: {error}") from error
             steps.append(step)
         role.hear(step.answers)
     return attrs.evolve(transcript, steps=[*steps, *role.rest()])

@@ -91,7 +91,10 @@ class Diary:
 
 
 def _by_number(held: Mapping[Any, int], number: int) -> Any:
-    return next(key for key, known in held.items() if known == number)
+    found = [key for key, known in held.items() if known == number]
+    if not found:
+        raise ValueError(f"there is no number {number} yet")
+    return found[0]
 
 
 def _line(mark: str, number: int | None, verb: str, given: JSON) -> str:
