@@ -269,6 +269,8 @@ class InFlight:
             return
         call.advance(CallInput.END)
         call.outcome = outcome
+        if call.request is not None:
+            self.drop(call.request)
         self._calls.pop(call, None)
         self.waiting.pop(call, None)
         self._engine.questions.call_ended(call)
@@ -283,9 +285,9 @@ class InFlight:
         """This side does not wait for `call` any more, which fails with `error`. `reason` is told to the server."""
         if call.ended:
             return
-        self.end(call, Failed(error))
         if call.request is not None:
             self.drop(call.request, cancelled=True, reason=reason)
+        self.end(call, Failed(error))
         if self._engine.drops_negotiation and not self.waiting:
             self._engine.negotiation.abandon()
 

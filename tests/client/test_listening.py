@@ -130,6 +130,8 @@ def test_the_server_ends_a_subscription(version: str, way: str) -> None:
     assert [event.call for event in events if isinstance(event, CallEnded)] == [call]
     call.result()
     assert (changed(line, TOOLS, 2), line.take()) == ([], [])
+    late = line.refuse(-32022, "unsupported", {"supported": list(VERSIONS), "requested": version}, id=2)
+    assert (faults(late), line.take()) == (["an answer that comes too late, or again"], [])
 
 
 @pytest.mark.parametrize("version", ENVELOPE)
