@@ -8,6 +8,7 @@ what one revision has for itself is in its own file, so that deleting the file d
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Any, ClassVar
 
 from mcp_sansio.call import Call, ClientInfo, Decoded, DecodeFailure, Reply
@@ -86,7 +87,12 @@ class Adapter(ClientRole):
 
     def method_for(self, operation: Operation) -> str | None:
         """The method's name for `operation`, or ``None`` where the revision has none."""
-        return next((method for method, known in self.methods.items() if known is operation), None)
+        return self._method_names.get(operation)
+
+    @cached_property
+    def _method_names(self) -> Mapping[Operation, str]:
+        """The first name of each operation."""
+        return {operation: method for method, operation in reversed([*self.methods.items()])}
 
     def offers(self, spec: Spec) -> bool:
         """Whether `spec` exists for clients of this revision. `spec.since` is the oldest that is offered it."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping
 from enum import Enum, auto
 from typing import Any
@@ -68,7 +67,7 @@ class OutgoingCall:
     #: What it may do once.
     refreshed: bool = False
     restarted: bool = False
-    tried: Counter[str] = attrs.field(factory=Counter, repr=False)
+    tried: dict[str, int] = attrs.field(factory=dict, repr=False)
     held: McpError | None = attrs.field(default=None, repr=False)
 
     @property

@@ -95,14 +95,16 @@ class ClientDriver:
 
     async def _wait(self, call: OutgoingCall, on_progress: OnProgress | None = None) -> OutgoingCall:
         """`call`, once it has ended and all of its progress is told. A task that is cancelled here gives it up."""
-        callbacks = Callbacks(self._spawn, self._engine.config.max_callbacks)
+        callbacks = None
         if on_progress is not None:
+            callbacks = Callbacks(self._spawn, self._engine.config.max_callbacks)
             self._progress[call] = on_progress, callbacks
         self._pump()
         try:
             while not call.ended:
                 await self._woken(call)
-            await callbacks.idle(self._engine.runtime.event)
+            if callbacks is not None:
+                await callbacks.idle(self._engine.runtime.event)
         finally:
             self._progress.pop(call, None)
             if not call.ended:

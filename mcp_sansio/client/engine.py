@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
+from math import inf
 
 from mcp_sansio.adapters.base import Adapter
 from mcp_sansio.adapters.params import fault_of_params
@@ -81,6 +82,7 @@ class ClientEngine:
         self.questions = Questions(self)
         self.lists = Lists(self)
         self.listeners = Listeners(self)
+        self._seldom_timed = (self.negotiation, self.questions, self.listeners)
 
     # Facts in
 
@@ -170,10 +172,16 @@ class ClientEngine:
         return events
 
     def next_deadline(self) -> float | None:
-        """When to call `handle_timeout`, in the runtime's seconds, or ``None``."""
-        parts = (self.negotiation, self.questions, self.listeners, self.flight)
-        deadlines = (part.next_deadline() for part in parts)
-        return min((deadline for deadline in deadlines if deadline is not None), default=None)
+        """When to call `handle_timeout`, in the runtime's seconds, or ``None``.
+
+        It is never later than the next deadline, and may be sooner where a call has ended long before its own.
+        """
+        earliest = self.flight.next_deadline()
+        for part in self._seldom_timed:
+            due = part.next_deadline()
+            if due is not None and (earliest is None or due < earliest):
+                earliest = due
+        return earliest
 
     # Getters
 
@@ -322,6 +330,9 @@ class ClientEngine:
         return self.negotiation.adapter or self.negotiation.trying
 
 
+_NO_TIMES = (None, None)
+
+
 def _fault_of_call(
     operation: Operation,
     params: Mapping[str, JSON],
@@ -331,9 +342,10 @@ def _fault_of_call(
     """What is wrong with what a caller gave, or ``None``."""
     if not isinstance(params.get("_meta", {}), Mapping):
         return "params._meta must be a mapping"
-    if any(seconds is not None and not 0 < seconds < float("inf") for seconds in times):
+    if times != _NO_TIMES and any(seconds is not None and not 0 < seconds < inf for seconds in times):
         return "a timeout must be a finite number of seconds above zero"
-    return fault_of_params(operation, params) or fault_of(params) or fault_of(input_responses)
+    fault = fault_of_params(operation, params) or fault_of(params)
+    return fault if input_responses is None else fault or fault_of(input_responses)
 
 
 def _window(adapters: Adapter | AdapterSet | None) -> AdapterSet:

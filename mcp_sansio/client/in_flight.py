@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping
+from math import inf
 from typing import TYPE_CHECKING
 
 from mcp_sansio.adapters.base import Adapter
@@ -37,6 +38,9 @@ class InFlight:
         self._requests: dict[RequestId, OutgoingRequest] = {}
         self._ids = itertools.count(1)
         self._last_id = 0
+        #: No call is due before this time. It may be too soon: a call that ends, as most do long before they are due,
+        #: leaves it as it is.
+        self._earliest = inf
 
     # Getters
 
@@ -90,12 +94,15 @@ class InFlight:
 
     def start(self, call: OutgoingCall) -> None:
         """Begin with `call`."""
+        if not self._calls:
+            self._earliest = inf
         self._calls[call] = None
         over = self._engine.over
         if over is not None:
             self.end(call, Failed(ConnectionLost(str(over))))
             return
         call.start_clock(self._engine.runtime.now())
+        self.timed(call)
         self.send(call)
 
     # Requests
@@ -133,7 +140,7 @@ class InFlight:
         if adapter.method_for(operation) is None:
             self.end(call, Failed(McpError(f"the revision that the server speaks has no {call.operation}")))
             return
-        call.tried[adapter.version] += 1
+        call.tried[adapter.version] = call.tried.get(adapter.version, 0) + 1
         call.advance(CallInput.SEND)
         call.request = self.make_request(Purpose.CALL, operation, adapter, self._params_of(call, adapter), call)
         self._engine.transmit(call.request)
@@ -300,12 +307,35 @@ class InFlight:
 
     # Time
 
+    def look_at_times(self) -> None:
+        """Find the earliest deadline again."""
+        self._earliest = inf
+        for call in self._calls:
+            self.timed(call)
+
+    def timed(self, call: OutgoingCall) -> None:
+        """`call` has a deadline that may be sooner than all others."""
+        due = call.due()
+        if due is not None and due < self._earliest:
+            self._earliest = due
+
+    def resume(self, call: OutgoingCall) -> None:
+        """The server does not wait for this side any more."""
+        call.resume(self._engine.runtime.now())
+        self.timed(call)
+
     def next_deadline(self) -> float | None:
-        """When a call is given up, if nothing comes."""
-        return min((due for due in (call.due() for call in self._calls) if due is not None), default=None)
+        """When a call may have to be given up, if nothing comes."""
+        return self._earliest if self._calls and self._earliest != inf else None
 
     def handle_timeout(self, now: float) -> None:
         """See `ClientEngine.handle_timeout`."""
+        if now < self._earliest:
+            return
+        self._give_up_late(now)
+        self.look_at_times()
+
+    def _give_up_late(self, now: float) -> None:
         for call in tuple(self._calls):
             due = call.due()
             if due is None or due > now:

@@ -113,6 +113,7 @@ class Listeners:
     def _started(self, call: OutgoingCall, listening: _Listening) -> None:
         listening.started = True
         call.deadline = None
+        self._engine.flight.look_at_times()
         if call is self._own:
             self._own_since = self._engine.runtime.now()
             self._engine.lists.forget()

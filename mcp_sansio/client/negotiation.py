@@ -142,6 +142,8 @@ class Negotiation:
 
     def next_deadline(self) -> float | None:
         """When the silence of a probe says enough."""
+        if not self._pending:
+            return None
         return min((asked.deadline for asked in self._pending if asked.deadline is not None), default=None)
 
     def handle_timeout(self, now: float) -> None:
@@ -293,7 +295,7 @@ class Negotiation:
             None,
         )
 
-    def _modern_again(self, versions: Collection[str], tried: Counter[str]) -> Adapter | None:
+    def _modern_again(self, versions: Collection[str], tried: Mapping[str, int]) -> Adapter | None:
         """The best without a handshake that was not `tried`, or was tried once.
 
         A server that refuses a revision and names it in the same breath, while it is updated say, is taken at its word
@@ -305,7 +307,7 @@ class Negotiation:
 
     # Outcomes
 
-    def settle_on(self, versions: list[str], tried: Counter[str]) -> bool:
+    def settle_on(self, versions: list[str], tried: Mapping[str, int]) -> bool:
         """The server says of a sudden that it speaks `versions`: go on in the best that may still be tried, if any."""
         chosen = self._modern_again(versions, tried)
         legacy = self._common(versions, has_handshake=True)

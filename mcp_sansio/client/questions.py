@@ -146,7 +146,7 @@ class Questions:
         call.answers[question.key] = reply
         del call.questions[question.key]
         if not call.questions:
-            call.resume(self._engine.runtime.now())
+            self._engine.flight.resume(call)
             self._engine.flight.send(call)
 
     def fail(self, question: Question, message: str, cause: BaseException | None) -> None:
@@ -170,9 +170,8 @@ class Questions:
         """One step of the question's state machine. False where nobody waits for it any more."""
         if not question.advance(given):
             return False
-        now = self._engine.runtime.now()
         for call in self._open.pop(question):
-            call.resume(now)
+            self._engine.flight.resume(call)
         if question.id is not None:
             del self._pushed[question.id]
         return True
@@ -206,7 +205,7 @@ class Questions:
 
     def next_deadline(self) -> float | None:
         """When a question has waited long enough."""
-        return min((question.deadline for question in self._open), default=None)
+        return min(question.deadline for question in self._open) if self._open else None
 
     def handle_timeout(self, now: float) -> None:
         """See `ClientEngine.handle_timeout`."""

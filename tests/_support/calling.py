@@ -19,6 +19,7 @@ from mcp_sansio import (
     ClientEvent,
     Failed,
     Implementation,
+    Operation,
     OutgoingCall,
     Runtime,
     ServerFaulted,
@@ -113,7 +114,7 @@ class Line:
 
     def settle(self, version: str) -> list[ClientEvent]:
         """Find out that the server speaks `version`; what happened by that. The client must speak that alone."""
-        self.engine.call("describe")
+        self.engine.call(Operation.DESCRIBE)
         return self.reply(description(version))
 
 
