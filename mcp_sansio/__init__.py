@@ -7,6 +7,9 @@ bytes.
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from .adapters.base import Adapter
 from .adapters.preamble import Preamble
 from .adapters.selection import AdapterSet
@@ -23,31 +26,6 @@ from .asking import (
 )
 from .call import Call, ClientInfo
 from .changes import Change, ChangeKind
-from .client.api import ClientApi, Listening
-from .client.calls import Answered, Failed, OutgoingCall, OutgoingRequest, Question
-from .client.config import ClientConfig
-from .client.connection import ClientConnection
-from .client.driver import ClientDriver, OnAsk, OnChange, OnLog, OnProgress
-from .client.engine import ClientEngine
-from .client.events import (
-    CallEnded,
-    ChangeReceived,
-    ClientEvent,
-    ConnectionEnded,
-    ListenStarted,
-    LogReceived,
-    Negotiated,
-    ProgressReceived,
-    QuestionReceived,
-    QuestionWithdrawn,
-    ServerFaulted,
-)
-from .client.http import HttpClientSession
-from .client.http_api import GivenHeaders, HttpClientApi
-from .client.http_requests import HttpAbort, HttpRequest
-from .client.known import Known
-from .client.options import ClientOptions
-from .client.stream_api import StreamClientApi
 from .errors import (
     AnswerFailed,
     CallAbandoned,
@@ -111,6 +89,44 @@ from .types import (
     Tool,
     ToolAnnotations,
 )
+
+if TYPE_CHECKING:
+    from .client import (
+        Answered,
+        CallEnded,
+        ChangeReceived,
+        ClientApi,
+        ClientConfig,
+        ClientConnection,
+        ClientDriver,
+        ClientEngine,
+        ClientEvent,
+        ClientOptions,
+        ConnectionEnded,
+        Failed,
+        GivenHeaders,
+        HttpAbort,
+        HttpClientApi,
+        HttpClientSession,
+        HttpRequest,
+        Known,
+        Listening,
+        ListenStarted,
+        LogReceived,
+        Negotiated,
+        OnAsk,
+        OnChange,
+        OnLog,
+        OnProgress,
+        OutgoingCall,
+        OutgoingRequest,
+        ProgressReceived,
+        Question,
+        QuestionReceived,
+        QuestionWithdrawn,
+        ServerFaulted,
+        StreamClientApi,
+    )
 
 __all__ = [
     "Adapter",
@@ -239,3 +255,15 @@ __all__ = [
     "run_in_place",
     "sample",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """The names of the client role, loaded with the first of them: a server does without, and starts the sooner."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"{__name__}.client"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -245,6 +245,18 @@ print(sorted((set(sys.modules) - before) & {IMPURE!r} | set(sys.modules) & {neve
     assert run_python(["-c", code], tmp_path) == "[]"
 
 
+def test_a_server_loads_nothing_of_the_client(tmp_path: Path) -> None:
+    """A server on stdio is started for each client, and each module costs it time before its first answer."""
+    code = """
+import sys
+from mcp_sansio import Registry, Server, ServerConnection
+print([name for name in sys.modules if name.startswith("mcp_sansio.client")])
+from mcp_sansio import ClientConnection
+print(ClientConnection.__name__, "mcp_sansio.client" in sys.modules)
+"""
+    assert run_python(["-c", code], tmp_path).split("\n") == ["[]", "ClientConnection True"]
+
+
 def source_files() -> list[Path]:
     return [module.path for module in MODULES] + [path for folder in BINDINGS for path in sorted(folder.rglob("*.py"))]
 
