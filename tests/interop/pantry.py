@@ -26,7 +26,7 @@ from .peers import Where
 
 SERVERS = Path(__file__).parent / "servers"
 #: Longer than anything here takes.
-PATIENCE = 30
+PATIENCE = 60
 
 
 @attrs.frozen
