@@ -192,7 +192,7 @@ def client(where: Where, era: str, **options: Any) -> Any:
         from mcp_sansio_stdio import StdioClient
 
         command, *arguments = where.command
-        return StdioClient(command, arguments, adapters(era), **options)
+        return StdioClient(command, arguments, adapter=adapters(era), **options)
     from mcp_sansio_aiohttp import Client
 
     return Client(where.url, adapters(era), **options)
