@@ -25,6 +25,8 @@ from mcp_sansio import AdapterSet
 from .peers import Where
 
 SERVERS = Path(__file__).parent / "servers"
+#: How programs find the packages that they serve with; a client gives them none of our environment unasked.
+FOUND_BY = {name: os.environ[name] for name in ("MCP_SANSIO_NPM", "PYTHONPATH") if name in os.environ}
 #: Longer than anything here takes.
 PATIENCE = 60
 
@@ -192,7 +194,7 @@ def client(where: Where, era: str, **options: Any) -> Any:
         from mcp_sansio_stdio import StdioClient
 
         command, *arguments = where.command
-        return StdioClient(command, arguments, adapter=adapters(era), **options)
+        return StdioClient(command, arguments, env=FOUND_BY, adapter=adapters(era), **options)
     from mcp_sansio_aiohttp import Client
 
     return Client(where.url, adapters(era), **options)
