@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
+import client_drivers
 import drivers
 import loopless_drivers
 import support
 from mcp_sansio import AdapterSet, Event, Head, Part, StoreNeeded
-from mcp_sansio.testing import Scheduler, check_channel, check_http
+from mcp_sansio.testing import Scheduler, check_channel, check_channel_client, check_http
 
 #: Long enough for what is under test here, and short enough to wait for what never comes.
 PATIENCE = 1.0
@@ -325,7 +326,7 @@ HTTP = [
     (FirstChunkAlone, NEWEST, 3, "where the engine says"),
     (LosesTheQuery, NEWEST, 3, "POST /mcp?mcp=none of"),
     (PostAlone, NEWEST, 4, "PUT /mcp of b'' is not answered"),
-    (NoEndOfHttp, NEWEST, 8, "the driver has ended, and left the handlers of ['stuck'] running"),
+    (NoEndOfHttp, NEWEST, 8, "the driver has ended, and left stuck running"),
 ]
 
 
@@ -333,3 +334,94 @@ HTTP = [
 async def test_http_that_breaks_a_rule(defect: type, adapters: AdapterSet, rule: int | None, what: str) -> None:
     broken = drivers.http_of(serving(defect, drivers.HttpServing))
     await assert_broken(check_http(broken, adapters=adapters, patience=PATIENCE), rule, what)
+
+
+# Clients
+
+
+async def test_a_client_that_keeps_the_rules() -> None:
+    await check_channel_client(client_drivers.client_of())
+
+
+class ClientWithoutTimer(client_drivers.QueueClient):
+    def set_timer(self) -> None:
+        pass
+
+
+class ClientThatKeepsItsTimer(client_drivers.QueueClient):
+    def set_timer(self) -> None:
+        if self.timer is None:
+            super().set_timer()
+
+
+class ClientThatDoesNotPump(client_drivers.QueueClient):
+    def receive(self, message: bytes) -> None:
+        self.engine.receive_message(message)
+
+
+class ClientThatSendsOneThing(client_drivers.QueueClient):
+    """It takes all that there is to send, and sends the first of it."""
+
+    def _flush(self) -> None:
+        for message in self._engine.data_to_send()[:1]:
+            self.outgoing.put_nowait(message)
+        self.set_timer()
+
+
+class ClientThatCancelsNothing(client_drivers.QueueClient):
+    def cancel(self, task: asyncio.Future[None]) -> None:
+        pass
+
+
+class ClientOfStrictText(client_drivers.QueueClient):
+    def receive(self, message: bytes) -> None:
+        super().receive(message.decode().encode())
+
+
+class ClientThatHearsNoEnd(client_drivers.QueueClient):
+    def end(self) -> None:
+        pass
+
+
+class ClientThatEndsNothing(client_drivers.QueueClient):
+    """It closes its channel and leaves its callers waiting."""
+
+    async def close(self) -> None:
+        self.outgoing.put_nowait(b"")
+
+
+class ClientThatStaysOpen(client_drivers.QueueClient):
+    async def close(self) -> None:
+        await super().close()
+        while not self.outgoing.empty():
+            self.outgoing.get_nowait()
+
+
+HANDSHAKE = ALL.only(next(adapter.version for adapter in ALL.adapters if adapter.has_handshake))
+CLIENTS = [
+    (ClientWithoutTimer, NEWEST, 3, "which is all the time that it has, and a call in a hurry goes on"),
+    (ClientThatKeepsItsTimer, NEWEST, 3, "which is all the time that it has, and a call in a hurry goes on"),
+    (
+        ClientThatDoesNotPump,
+        NEWEST,
+        2,
+        "1 messages came from the client, and all are answered",
+    ),
+    (ClientThatSendsOneThing, HANDSHAKE, 3, "of 5 calls 0 are sent while none has ended"),
+    (ClientThatCancelsNothing, NEWEST, 4, "its task was cancelled, and a call goes on"),
+    (ClientOfStrictText, NEWEST, 2, "1 messages came from the client, and all are answered"),
+    (ClientThatHearsNoEnd, NEWEST, 2, "the server closed the channel, and call 0 goes on"),
+    (ClientThatEndsNothing, NEWEST, 5, "the driver has ended, and left a patient call running"),
+    (ClientThatStaysOpen, NEWEST, 5, "the client was closed, and its channel stays open"),
+]
+
+
+@pytest.mark.parametrize(("defect", "adapters", "rule", "what"), [case(*row) for row in CLIENTS])
+async def test_a_client_that_breaks_a_rule(
+    defect: type[client_drivers.QueueClient], adapters: AdapterSet, rule: int, what: str
+) -> None:
+    broken = client_drivers.client_of(defect)
+    with pytest.raises(AssertionError) as caught:
+        await check_channel_client(broken, adapters=adapters, patience=PATIENCE)
+    assert what in str(caught.value)
+    assert f'\nRule {rule} of docs/transport.md, "A client": ' in str(caught.value)

@@ -1,13 +1,15 @@
 """Tests without a socket, an event loop or a clock: of handlers, of the protocol, and of a transport of one's own.
 
-`Simulation` is a server whose bytes a test sends and reads itself. `check_channel` and `check_http` find out whether a
-driver of the engines keeps the rules of a transport.
+`connect` joins a client to a server in memory, and `Simulation` is a server whose bytes a test sends and reads itself.
+What both sides say is recorded, and `replay` runs it again for either. `check_channel`, `check_http` and
+`check_channel_client` find out whether a driver of the engines keeps the rules of a transport.
 """
 
 from __future__ import annotations
 
 from .channel_checks import ChannelClient, check_channel
 from .client import Connection, JoinedClient, PlainClient, PlainListening, connect, every_revision
+from .client_checks import ChannelServer, check_channel_client
 from .clock import FakeClock
 from .http_checks import check_http
 from .http_scene import HttpClient, HttpExchange
@@ -20,6 +22,7 @@ from .transcript import Transcript
 __all__ = [
     "Cancelled",
     "ChannelClient",
+    "ChannelServer",
     "Connection",
     "FakeClock",
     "FakeEvent",
@@ -36,6 +39,7 @@ __all__ = [
     "Simulation",
     "Transcript",
     "check_channel",
+    "check_channel_client",
     "check_http",
     "connect",
     "every_revision",

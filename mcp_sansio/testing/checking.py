@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
-from typing import Any, Generic, NoReturn, TypeAlias, TypeVar
+from typing import Any, ClassVar, Generic, NoReturn, TypeAlias, TypeVar
 
 import attrs
 
@@ -44,6 +44,11 @@ class Scene:
     `name` says what is checked, and `patience` how many seconds what should happen may take.
     """
 
+    rules: ClassVar[Mapping[int, str]] = RULES
+    page: ClassVar[str] = "docs/transport.md"
+    #: The rule that is broken where something is left at the end.
+    last_rule: ClassVar[int] = 8
+
     def __init__(
         self, name: str, adapter: Adapter, patience: float, config: Config, subject: Subject, client: Any
     ) -> None:
@@ -57,9 +62,12 @@ class Scene:
 
     def fail(self, rule: int, what: str) -> NoReturn:
         """The driver breaks that rule, as `what` shows."""
-        raise AssertionError(
-            f"{self.name} ({self.adapter.version}): {what}.\nRule {rule} of docs/transport.md: {RULES[rule]}."
-        )
+        raise AssertionError(self.verdict(self.name, self.adapter, rule, what))
+
+    @classmethod
+    def verdict(cls, name: str, adapter: Adapter, rule: int, what: str) -> str:
+        """What is wrong, and which rule it breaks."""
+        return f"{name} ({adapter.version}): {what}.\nRule {rule} of {cls.page}: {cls.rules[rule]}."
 
     async def until(self, held: Callable[[], bool], rule: int, what: str) -> None:
         """Return once `held` gives true. Nothing is read meanwhile."""
@@ -131,8 +139,8 @@ async def run(open_driver: Open[T], case: Case[SceneT], adapter: Adapter, patien
         text = f"{case.name} ({adapter.version}): the driver, or the client in front of it, failed: {error!r}"
         raise (failure or AssertionError(text)) from error
     if failure is None and subject.running:
-        left = f"the driver has ended, and left the handlers of {subject.running} running"
-        failure = AssertionError(f"{case.name} ({adapter.version}): {left}.\nRule 8 of docs/transport.md: {RULES[8]}.")
+        left = f"the driver has ended, and left {', '.join(subject.running)} running"
+        failure = AssertionError(scene.verdict(case.name, adapter, scene.last_rule, left))
     if failure is not None:
         raise failure
 
