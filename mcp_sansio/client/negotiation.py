@@ -353,7 +353,7 @@ class Negotiation:
         self._fail(NegotiationFailed(f"the server speaks none of {ours}: {said}", named_versions(error)), error)
 
     def _fail(self, error: McpError, cause: McpError | None = None) -> None:
-        error.__cause__ = cause
+        error.__cause__ = cause or error.__cause__
         self.state = advance(NEGOTIATION, self.state, NegotiationInput.FAIL)
         self._drop_pending()
         self._engine.flight.fail_waiting(error)

@@ -27,7 +27,7 @@ A, B, C, D, E, F, G, H, I, J = (  # noqa: E741
 )
 SOCKETS, PROCESSES = "test_sockets", "test_processes"
 HTTP_CLIENT, CLIENT_STREAMS = "test_http_client", "test_http_client_streams"
-CHANNEL = "test_channel_client"
+CHANNEL, AIOHTTP_CLIENT = "test_channel_client", "test_aiohttp_client"
 CLIENT = "the client's alone: "
 
 #: The files whose tests name the case's number, or the reason why there is nothing to get wrong here.
@@ -52,14 +52,14 @@ CASES: dict[int, tuple[str, ...] | str] = {
     18: (C, SOCKETS, HTTP_CLIENT),
     19: (C, HTTP_CLIENT),
     20: (C, HTTP_CLIENT),
-    21: (SOCKETS, HTTP_CLIENT),
+    21: (SOCKETS, HTTP_CLIENT, AIOHTTP_CLIENT),
     22: (C, SOCKETS),
     23: (C, SOCKETS),
     24: (C, SOCKETS, HTTP_CLIENT),
     25: (C,),
     26: (SOCKETS,),
     27: (C, SOCKETS),
-    28: (HTTP_CLIENT,),
+    28: (HTTP_CLIENT, AIOHTTP_CLIENT),
     29: (C, SOCKETS),
     30: (D, CLIENT_STREAMS),
     31: (D, CLIENT_STREAMS),
@@ -67,7 +67,7 @@ CASES: dict[int, tuple[str, ...] | str] = {
     33: (D, CLIENT_STREAMS),
     34: (D, CLIENT_STREAMS),
     35: (D, CLIENT_STREAMS),
-    36: (CLIENT_STREAMS,),
+    36: (CLIENT_STREAMS, AIOHTTP_CLIENT),
     37: (D, CLIENT_STREAMS),
     38: (D, SOCKETS),
     39: (HTTP_CLIENT,),
@@ -101,12 +101,12 @@ CASES: dict[int, tuple[str, ...] | str] = {
     67: (F, CHANNEL),
     68: (G, CLIENT_STREAMS),
     69: (G, CLIENT_STREAMS),
-    70: (CLIENT_STREAMS, CHANNEL),
+    70: (CLIENT_STREAMS, CHANNEL, AIOHTTP_CLIENT),
     71: (G, CLIENT_STREAMS, CHANNEL),
     72: (G, CLIENT_STREAMS, CHANNEL),
     73: (G, PROCESSES, CLIENT_STREAMS, CHANNEL),
     74: (G, SOCKETS, CLIENT_STREAMS),
-    75: CLIENT + "scopes held across a caller's code; the core has no tasks, and case 48 tries that a server ends",
+    75: (AIOHTTP_CLIENT,),
     76: (G, CLIENT_STREAMS),
     77: (H, CHANNEL),
     78: (H, CHANNEL),
