@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from enum import Enum, auto
 
-import attrs
+from msgspec import Struct
 
 from mcp_sansio.wire.headers import Headers, media_type
 from mcp_sansio.wire.sse import EventDecoder, Oversize
@@ -31,28 +31,24 @@ class Due(Enum):
     """Any status of success. What comes with it is ignored, since servers disagree on what that is."""
 
 
-@attrs.frozen
-class Message:
+class Message(Struct, frozen=True):
     """A whole JSON-RPC message, or a batch of them: a JSON body, or the data of an event."""
 
     data: bytes
 
 
-@attrs.frozen
-class Named:
+class Named(Struct, frozen=True):
     """An event of a type that is no message."""
 
     event: str
     data: bytes
 
 
-@attrs.frozen
-class Complete:
+class Complete(Struct, frozen=True):
     """The response was read to its end, or there is nothing more in it to read."""
 
 
-@attrs.frozen
-class Refusal:
+class Refusal(Struct, frozen=True):
     """A status that is no success. `body` is what the server said, up to `MAX_ERROR_BODY` bytes."""
 
     status: int
@@ -60,8 +56,7 @@ class Refusal:
     body: bytes
 
 
-@attrs.frozen
-class Redirect:
+class Redirect(Struct, frozen=True):
     """The server names another URL. `location` is the reference as it came."""
 
     status: int
@@ -69,8 +64,7 @@ class Redirect:
     location: str
 
 
-@attrs.frozen
-class Unreadable:
+class Unreadable(Struct, frozen=True):
     """The response is not what the request is answered by. `reason` says what it is instead."""
 
     status: int | None
@@ -78,13 +72,13 @@ class Unreadable:
     reason: str
 
 
-@attrs.frozen
-class Overlong:
+class Overlong(Struct, frozen=True):
     """An event over the limit was skipped; `size` is about what it had."""
 
     size: int
 
 
+_COMPLETE = Complete()
 Ending = Complete | Refusal | Redirect | Unreadable
 Finding = Message | Named | Overlong | Ending
 
@@ -142,7 +136,7 @@ class Response:
 
     def _receive_success(self, kind: str | None) -> list[Finding]:
         if self.due is Due.NOTHING:
-            return self._end(Complete())
+            return self._end(_COMPLETE)
         if kind == STREAM_TYPE:
             self._events = EventDecoder(self._max_message)
         elif kind != JSON_TYPE or self.due is Due.STREAM:
@@ -188,11 +182,11 @@ class Response:
         if self.status >= 300:
             return self._refused()
         if self._events is not None:
-            return self._end(Complete())
+            return self._end(_COMPLETE)
         body = b"".join(self._body)
         if not body.strip():
             return self._unreadable("its body is empty")
-        return [Message(body), *self._end(Complete())]
+        return [Message(body), *self._end(_COMPLETE)]
 
     # Ends
 

@@ -8,6 +8,7 @@ from itertools import count
 from typing import Protocol
 
 import attrs
+from msgspec.structs import replace
 
 from mcp_sansio.wire.urls import are_same_origin, resolve
 
@@ -222,7 +223,7 @@ class Exchanges:
         self._leave_behind(flight)
         if redirect.status == _PERMANENT and flight.request.url == self.url:
             self.url = url
-        flight.request = attrs.evolve(flight.request, exchange=next(self._numbers), url=url)
+        flight.request = replace(flight.request, exchange=next(self._numbers), url=url)
         flight.response = Response(flight.due, **self._limits)
         flight.redirects += 1
         self._depart(flight)

@@ -6,7 +6,8 @@ import re
 from collections.abc import Hashable, Mapping
 from typing import Any
 
-import attrs
+from msgspec import Struct
+from msgspec.structs import replace
 
 from .exchange import JSON_TYPE, STREAM_TYPE
 
@@ -16,8 +17,7 @@ _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _UNSAFE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 
 
-@attrs.frozen
-class HttpRequest:
+class HttpRequest(Struct, frozen=True):
     """An HTTP request to send. Redirects are not to be followed: they are facts like any other response.
 
     `exchange` names it in the facts about its response. `headers` are all that the request needs but those of HTTP
@@ -33,11 +33,10 @@ class HttpRequest:
     def with_headers(self, headers: Mapping[str, str]) -> HttpRequest:
         """The request with more headers of the caller's, by the rule of `merged`. Raises as `check_headers` does."""
         check_headers(headers)
-        return attrs.evolve(self, headers=merged(headers, self.headers))
+        return replace(self, headers=merged(headers, self.headers))
 
 
-@attrs.frozen
-class HttpAbort:
+class HttpAbort(Struct, frozen=True):
     """Give up the request `exchange`, or the rest of its response. No fact about it is wanted any more."""
 
     exchange: Hashable
