@@ -15,7 +15,6 @@ class Notice:
     """
 
     def __init__(self, what: str, fault: Callable[[str], None]) -> None:
-        self.ended = False
         self.then: Callable[[], None] | None = None
         self._what = what
         self._fault = fault
@@ -37,7 +36,6 @@ class Notice:
         self._end(f"may not have arrived: {reason}")
 
     def _end(self, fault: str | None) -> None:
-        self.ended = True
         if fault is not None:
             self._fault(f"{self._what} {fault}")
         if self.then is not None:

@@ -99,15 +99,11 @@ class ReplyJob:
         fault = self._carrier.client.deliver(data, self.request)
         if fault is not None:
             self._fault = fault
-        if not self._is_waiting() and self._flight is not None:
+        is_waiting = self._carrier.client.flight.request_of(self.request.id) is self.request
+        if not is_waiting and self._flight is not None:
             self._carrier.exchanges.settle(self._flight)
 
-    def _is_waiting(self) -> bool:
-        return self._carrier.client.flight.request_of(self.request.id) is self.request
-
     def _completed(self) -> None:
-        if not self._is_waiting():
-            return
         if self._response is not None and self._response.is_stream:
             self._cut("the stream ended")
         else:

@@ -74,10 +74,8 @@ class Streamable:
             return
         self._adapter = adapter
         self._gate.shut(self.client.runtime.now() + self.client.config.settle_timeout, self._go_on)
-        if self._notice is None or self._notice.ended:
-            self._acknowledged()
-        else:
-            self._notice.then = self._acknowledged
+        assert self._notice is not None  # the one that the handshake ends with, sent just now
+        self._notice.then = self._acknowledged
 
     def want_stream(self) -> None:
         """What comes on the standalone stream is wanted now."""

@@ -67,10 +67,8 @@ class Pair:
     def settled(self, adapter: Adapter) -> None:
         """It is known what is spoken: calls may go, once what comes before them has arrived."""
         self._gate.shut(self.client.runtime.now() + self.client.config.settle_timeout, self._gate.open)
-        if self._notice is None or self._notice.ended:
-            self._gate.open()
-        else:
-            self._notice.then = self._gate.open
+        assert self._notice is not None  # the one that the handshake ends with, sent just now
+        self._notice.then = self._gate.open
 
     def want_stream(self) -> None:
         """Everything that the server says comes on the stream that there is."""

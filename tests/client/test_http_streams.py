@@ -131,6 +131,36 @@ def test_a_server_that_is_busy_is_asked_again_for_the_rest_of_a_stream(status: i
     assert outcome(call) == DONE
 
 
+def test_what_resumes_no_stream_ends_it() -> None:
+    client = opened("2025-11-25")
+    call = client.call()
+    client.stream(client.request(), event(b"", id="0"))
+    client.advance(1)
+    client.respond(last(client), {})
+    client.take()
+    text = "the stream of tools/call ended before its response, and cannot be resumed: "
+    assert outcome(call) == ("ConnectionLost", text + "it is application/json and not text/event-stream")
+
+
+def test_a_response_of_another_request_is_none() -> None:
+    client = opened("2025-11-25")
+    call = client.call()
+    client.respond(client.request(), response(999))
+    client.take()
+    text = "the response to tools/call cannot be read: it is no response to this request"
+    assert outcome(call) == ("UnusableReply", text)
+
+
+def test_a_redirect_of_what_is_due_no_reply_has_the_same_time() -> None:
+    client = Client("2025-11-25", config=ClientConfig(notice_timeout=8, settle_timeout=20))
+    client.call()
+    client.result(client.request(), initialized("2025-11-25"))
+    client.respond(client.request(), status=307, headers={"Location": "/other"})
+    redirected = client.request()
+    client.advance(8)
+    assert HttpAbort(redirected.exchange) in client.sent
+
+
 def test_an_event_that_is_too_large_fails_its_call_and_no_other() -> None:
     client = opened("2025-11-25", config=ClientConfig(max_message=1000))
     calls = [client.call(), client.call()]
@@ -200,6 +230,16 @@ def test_a_call_that_is_given_up_before_it_was_sent_leaves_no_trace() -> None:
     client.result(request, DONE)
     client.take()
     assert outcome(other) == DONE
+
+
+def test_a_session_that_is_gone_takes_its_stream_along() -> None:
+    client = opened("2025-11-25", stream=True, session="A", wants_changes=True)
+    (listening,) = client.sent
+    client.call()
+    client.respond(client.request(), status=404)
+    hung_up, opening = client.take()
+    assert hung_up == HttpAbort(listening.exchange)
+    assert message_of(opening)["method"] == "initialize"  # type: ignore[arg-type]
 
 
 # Time
