@@ -35,6 +35,10 @@ from .receiving import receive
 UNKNOWN_CLIENT = Implementation(name="mcp-sansio", version="0")
 
 
+#: What is said of a fault may quote what the server said, which may be long.
+_LONGEST_FAULT = 1_000
+
+
 class ClientEngine:
     """The client's end of a connection. See `ClientConnection` and `HttpClientSession` for the two kinds.
 
@@ -297,7 +301,7 @@ class ClientEngine:
 
     def fault(self, text: str, *, matters: bool = False) -> None:
         """The server sent something wrong that is passed over. See `ServerFaulted`."""
-        self._events.append(ServerFaulted(text, matters))
+        self._events.append(ServerFaulted(text[:_LONGEST_FAULT], matters))
 
     def settled(self) -> None:
         """It is known what is spoken."""

@@ -39,6 +39,10 @@ _CHANGED_BY = {
 }
 
 
+#: A list may be kept for a year at most (in milliseconds): a number may have any number of digits.
+_LONGEST = 365 * 24 * 3600 * 1000
+
+
 @attrs.define(eq=False)
 class _Gathered:
     """The pages of a list that came so far. It is fresh until `until`, the earliest end of any page's time."""
@@ -149,7 +153,8 @@ class Lists:
 
     def _time(self, gathered: _Gathered, result: Mapping[str, JSON]) -> None:
         ttl = result.get("ttlMs")
-        seconds = ttl / 1000 if isinstance(ttl, int) and not isinstance(ttl, bool) and ttl > 0 else 0.0
+        sound = isinstance(ttl, int) and not isinstance(ttl, bool) and ttl > 0
+        seconds = min(ttl, _LONGEST) / 1000 if sound else 0.0
         gathered.until = min(gathered.until, self._engine.runtime.now() + seconds)
         gathered.public = gathered.public and result.get("cacheScope") == "public"
 

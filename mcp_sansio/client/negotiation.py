@@ -342,7 +342,7 @@ class Negotiation:
         self.server = None if result is None else adapter.client_description(result)
 
     def _nothing_in_common(self, versions: Collection[str]) -> NegotiationFailed:
-        theirs = ", ".join(version[:100] for version in versions) or "none"
+        theirs = ", ".join(version[:100] for version in list(versions)[:20]) or "none"
         ours = ", ".join(self._engine.adapters.versions)
         text = f"no protocol revision in common: the server speaks {theirs}, and this client {ours}"
         return NegotiationFailed(text, list(versions))

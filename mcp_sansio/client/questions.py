@@ -242,5 +242,5 @@ def _fault_of_mode(method: str, params: Mapping[str, JSON], declared: JSON) -> s
     if method != ELICIT:
         return None
     mode = params.get("mode", "form")
-    modes = set(declared) & {"form", "url"} if isinstance(declared, Mapping) else set()
-    return None if mode in (modes or {"form"}) else f"this client did not declare the mode {str(mode)[:100]!r}"
+    modes = [name for name in ("form", "url") if isinstance(declared, Mapping) and name in declared]
+    return None if mode in (modes or ["form"]) else f"this client did not declare the mode {str(mode)[:100]!r}"

@@ -343,6 +343,26 @@ def test_a_list_without_a_time_is_not_kept(version: str, ttl: JSON) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
+def test_a_list_is_kept_for_a_year_at_most(version: str) -> None:
+    line = settled(version)
+    read(line)
+    line.reply(page(Operation.LIST_TOOLS, "a", ttlMs=10**400))
+    line.wait(365 * 24 * 3600 - 1)
+    assert not read(line)[1]
+    line.wait(1)
+    assert read(line)[1]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_what_is_said_of_a_fault_is_bounded(version: str) -> None:
+    properties = {"x" * 5000: {"type": "string", "x-mcp-header": "a b"}}
+    line = settled(version, make=WithHeaders)
+    read(line)
+    events = line.reply({"tools": [tool("t", **properties)]})
+    assert [len(fault) for fault in faults(events)] == ([1000] if version in ENVELOPE else [])
+
+
+@pytest.mark.parametrize("version", VERSIONS)
 def test_a_list_is_as_fresh_as_its_oldest_page(version: str) -> None:
     line = settled(version)
     read(line)

@@ -424,6 +424,8 @@ def test_what_is_declared_is_what_is_answered(version: str) -> None:
         ({"form": {}, "url": {}}, "video", -32602),
         ({"zzz": {}}, "form", None),
         ({}, 5, -32602),
+        ({"form": {}}, [], -32602),
+        ({"form": {}}, {"a": 1}, -32602),
     ],
 )
 def test_case_77_the_mode_of_an_elicitation(version: str, declared: JSON, mode: JSON, code: int | None) -> None:
