@@ -12,6 +12,7 @@ from typing import Any
 from mcp_sansio.changes import Change
 from mcp_sansio.errors import ToolError
 from mcp_sansio.outcome import InputRequest
+from mcp_sansio.runtime import Event
 from mcp_sansio.types import JSON
 
 from ._state import QuestionState
@@ -64,7 +65,7 @@ class ClientDriver:
         self._on_log = on_log
         self._on_change = on_change
         self._callbacks = Callbacks(self._spawn, engine.config.max_callbacks)
-        self._woken_by: dict[OutgoingCall, Any] = {}
+        self._woken_by: dict[OutgoingCall, list[Event]] = {}
         self._progress: dict[OutgoingCall, tuple[OnProgress, Callbacks]] = {}
         self._changes: dict[OutgoingCall, dict[Change, None]] = {}
         self._asking: dict[Question, Callable[[], None]] = {}
@@ -113,15 +114,19 @@ class ClientDriver:
         return call
 
     async def _woken(self, call: OutgoingCall) -> None:
-        self._woken_by[call] = event = self._engine.runtime.event()
+        """Return when something happens to `call`. Several tasks may wait for that."""
+        event = self._engine.runtime.event()
+        waiting = self._woken_by.setdefault(call, [])
+        waiting.append(event)
         try:
             await event.wait()
         finally:
-            self._woken_by.pop(call, None)
+            waiting.remove(event)
+            if not waiting and self._woken_by.get(call) is waiting:
+                del self._woken_by[call]
 
     def _wake(self, call: OutgoingCall) -> None:
-        event = self._woken_by.pop(call, None)
-        if event is not None:
+        for event in self._woken_by.pop(call, ()):
             event.set()
 
     # Listening

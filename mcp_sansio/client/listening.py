@@ -173,7 +173,7 @@ class Listeners:
         if not adapter.has_handshake:
             self._listen_for_all()
             return
-        for uri in self._subscribed:
+        for uri in tuple(self._subscribed):
             self._engine.flight.internal_call(Operation.SUBSCRIBE, {"uri": uri}, self._subscription_answered)
         if self._engine.wants_changes or self._open:
             self._engine.want_announcements()

@@ -153,8 +153,9 @@ class Lists:
 
     def _time(self, gathered: _Gathered, result: Mapping[str, JSON]) -> None:
         ttl = result.get("ttlMs")
-        sound = isinstance(ttl, int) and not isinstance(ttl, bool) and ttl > 0
-        seconds = min(ttl, _LONGEST) / 1000 if sound else 0.0
+        if not isinstance(ttl, int) or isinstance(ttl, bool):
+            ttl = 0
+        seconds = min(max(ttl, 0), _LONGEST) / 1000
         gathered.until = min(gathered.until, self._engine.runtime.now() + seconds)
         gathered.public = gathered.public and result.get("cacheScope") == "public"
 

@@ -134,6 +134,7 @@ def test_everything_that_a_server_has(run: Callable[[Test], None], version: str 
             assert prompt.messages[0].content == TextContent("Hello anna")  # type: ignore[union-attr]
             ref = {"type": "ref/prompt", "name": "greet"}
             assert await client.complete(ref, "name", "b") == Completion(["bert"])
+            assert await client.complete(ref, "name", context={"other": "x"}) == Completion(["anna", "bert"])
             await client.ping()
 
     run(test)
@@ -386,6 +387,31 @@ def test_listening(run: Callable[[Test], None], version: str) -> None:
             client._flush()
             assert everybody == [Change(ChangeKind.TOOLS)]
             assert [tool.name for tool in await client.list_tools()][-1] == "new"
+
+    run(test)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_several_tasks_may_hear_the_same_listening(run: Callable[[Test], None], version: str) -> None:
+    async def test(loop: Any) -> None:
+        registry = shop()
+        async with Joined(loop, registry, version) as client, client.listen(tools=True, uris=["x://a"]) as changes:
+            heard: list[ChangeKind] = []
+
+            async def hear() -> None:
+                heard.append((await anext(changes)).kind)
+
+            for _ in range(2):
+                loop.spawn(hear)
+            await loop.settle()
+            registry.resource_updated("x://a")
+            client._flush()
+            await loop.settle()
+            assert heard == [ChangeKind.RESOURCE_UPDATED]
+            registry.tool(name="new")(lambda: "x")
+            client._flush()
+            await loop.settle()
+            assert heard == [ChangeKind.RESOURCE_UPDATED, ChangeKind.TOOLS]
 
     run(test)
 

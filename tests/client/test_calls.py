@@ -103,6 +103,38 @@ def failure_free(call: Any) -> bool:
     return not isinstance(call.outcome, Failed)
 
 
+@pytest.mark.parametrize("version", ENVELOPE)
+def test_what_the_revision_does_not_have_fails_for_itself(version: str) -> None:
+    line = settled(version)
+    call = line.engine.call(Operation.SUBSCRIBE, {"uri": "x://a"})
+    assert failure_of(call) == ("McpError", "the revision that the server speaks has no subscribe")
+    assert line.take() == []
+
+
+@pytest.mark.parametrize("version", ENVELOPE)
+def test_a_description_that_is_none(version: str) -> None:
+    """What was known of the server before it stays known."""
+    line = settled(version)
+    server = line.engine.server
+    call = line.engine.call(Operation.PING)
+    line.reply({"content": []})
+    assert failure_of(call) == ("UnusableReply", "the server's description of itself names no revisions")
+    assert line.engine.server is server
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_what_comes_before_anything_is_asked_is_passed_over(version: str) -> None:
+    line = Line(version)
+    assert faults(line.notify("notifications/message", level="info", data=1)) == [
+        "'notifications/message' before anything was agreed on"
+    ]
+    assert faults(line.say({"jsonrpc": "2.0", "id": 1, "method": "ping"})) == [
+        "the request 'ping', where servers send none"
+    ]
+    assert faults(line.reply({}, 1)) == ["an answer to no request"]
+    assert line.take() == []
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_result_ends_its_call_alone(version: str) -> None:
     line = settled(version)
