@@ -39,7 +39,7 @@ class ClientConfig:
     max_reconnect_delay: float = 60.0
     max_reconnects: int = 8
 
-    settle_timeout: float = 5.0
+    settle_timeout: float = 3.0
     endpoint_timeout: float = 10.0
     notice_timeout: float = 30.0
     linger: float = 2.0

@@ -56,7 +56,7 @@ CASES: dict[int, tuple[str, ...] | str] = {
     22: (C, SOCKETS),
     23: (C, SOCKETS),
     24: (C, SOCKETS, HTTP_CLIENT),
-    25: (C,),
+    25: (C, HTTP_CLIENT),
     26: (SOCKETS,),
     27: (C, SOCKETS),
     28: (HTTP_CLIENT, AIOHTTP_CLIENT),

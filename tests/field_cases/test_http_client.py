@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mcp_sansio import AdapterSet, ClientConfig, HttpAbort, HttpRequest, ServerError
+from mcp_sansio import AdapterSet, ClientConfig, HttpAbort, HttpRequest, Operation, ServerError
 from web import (
     DONE,
     JSON_TYPE,
@@ -502,6 +502,84 @@ def test_case_24_a_name_is_encoded_wherever_a_header_could_not_hold_it(version: 
     client.call(uri)
     request = client.request()
     assert (request.headers["Mcp-Name"], message_of(request)["params"]["name"]) == (header, uri)
+
+
+def tool(name: str, **properties: JSON) -> JSON:
+    """A tool as a server lists it."""
+    return {"name": name, "inputSchema": {"type": "object", "properties": properties}}
+
+
+def mirrored(kind: str, header: JSON) -> JSON:
+    """The schema of an argument that goes into a header."""
+    return {"type": kind, "x-mcp-header": header}
+
+
+INVALID = {
+    "empty": {"a": mirrored("string", "")},
+    "blank": {"a": mirrored("string", "A B")},
+    "line end": {"a": mirrored("string", "Ok\r\nX: y")},
+    "twice": {"a": mirrored("string", "Region"), "b": mirrored("string", "region")},
+    "number": {"a": mirrored("number", "A")},
+    "array": {"a": mirrored("array", "A")},
+    "no text": {"a": mirrored("string", 5)},
+    "items": {"a": {"type": "array", "items": mirrored("string", "A")}},
+    "anyOf": {"a": {"anyOf": [mirrored("string", "A")]}},
+}
+
+
+@pytest.mark.parametrize("version", ENVELOPE)
+def test_case_25_a_tool_with_a_bad_annotation_is_left_out_and_no_other(version: str) -> None:
+    client = opened(version)
+    call = client.engine.call(Operation.LIST_TOOLS)
+    good = tool("good", deep={"type": "object", "properties": {"x": mirrored("boolean", "X")}})
+    tools = [*(tool(name, **properties) for name, properties in INVALID.items()), good]
+    client.result(client.request(), {"tools": tools, "ttlMs": 0, "cacheScope": "public"})
+    client.take()
+    assert (outcome(call)["tools"], len(client.faults)) == ([good], len(INVALID))
+
+
+@pytest.mark.parametrize("version", ENVELOPE)
+@pytest.mark.parametrize(
+    ("value", "header"),
+    [
+        ("eu", "eu"),
+        ("", ""),
+        ("=?base64?x?=", "=?base64?PT9iYXNlNjQ/eD89?="),
+        ("ż", "=?base64?xbw=?="),
+        (" a", "=?base64?IGE=?="),
+        (None, None),
+        (..., None),
+    ],
+)
+def test_case_25_arguments_are_mirrored_as_the_listed_tool_has_it(version: str, value: JSON, header: JSON) -> None:
+    client = opened(version)
+    client.engine.call(Operation.LIST_TOOLS)
+    client.result(
+        client.request(), {"tools": [tool("where", region=mirrored("string", "Region"), n={"type": "number"})]}
+    )
+    client.call("where", {"n": 1.5} if value is ... else {"region": value, "n": 1.5})
+    headers = client.request().headers
+    assert (headers.get("Mcp-Param-Region"), [name for name in headers if name.startswith("Mcp-Param")]) == (
+        header,
+        [] if header is None else ["Mcp-Param-Region"],
+    )
+
+
+@pytest.mark.parametrize("version", ENVELOPE)
+def test_case_25_refused_headers_have_the_tools_listed_again_and_the_call_made_once_more(version: str) -> None:
+    client = opened(version)
+    call = client.call("where", {"region": "eu"})
+    mismatch = {"code": -32020, "message": "Mcp-Param-Region is missing"}
+    first = client.request()
+    client.respond(first, {"jsonrpc": "2.0", "id": id_of(first), "error": mismatch}, status=400)
+    listing = client.request()
+    assert message_of(listing)["method"] == "tools/list"
+    client.result(listing, {"tools": [tool("where", region=mirrored("string", "Region"))]})
+    again = client.request()
+    assert (again.headers["Mcp-Param-Region"], id_of(again) == id_of(first)) == ("eu", False)
+    client.respond(again, {"jsonrpc": "2.0", "id": id_of(again), "error": mismatch}, status=400)
+    assert client.take() == []
+    assert outcome(call) == ("ServerError", "Mcp-Param-Region is missing (code -32020, HTTP 400)")
 
 
 ENDLESS = {
