@@ -128,18 +128,20 @@ class StreamDriver:
 
     async def taken_in(self) -> None:
         """Wait until the engine has had everything that came in up to the end, for as long as the peer reads."""
-        await self._while_it_moves(lambda: self._lines.held or not self._lines.at_eof)
+        await self._while_it_moves(
+            lambda: self._lines.held or not self._lines.at_eof, lambda: (self._lines.fed, self.sink.written)
+        )
 
     async def sent(self) -> None:
         """Wait until everything is written, for as long as the peer reads."""
-        await self._while_it_moves(lambda: self.sink.pending)
+        fed = self._lines.fed  # what comes in meanwhile, maybe without end, is no sign that it reads
+        await self._while_it_moves(lambda: self.sink.pending, lambda: (fed, self.sink.written))
 
-    async def _while_it_moves(self, left: Callable[[], int]) -> None:
+    async def _while_it_moves(self, left: Callable[[], int], place: Callable[[], tuple[int, int]]) -> None:
         while left():
-            now = (self._lines.fed, self.sink.written)
-            if now == self._stuck:
+            if place() == self._stuck:
                 return
-            self._stuck = now
+            self._stuck = place()
             self._idle = idle = self._event()
             # Whether anything moved meanwhile is what counts, and not which of the two it is.
             timer = self._loop.call_at(self._loop.time() + PATIENCE, idle.set)

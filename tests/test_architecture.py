@@ -73,6 +73,7 @@ RINGS = {
     "server": 4,
     "client": 4,
     "testing": 5,
+    "inspecting": 5,
     "": 6,  # mcp_sansio/__init__.py: the public list
 }
 THIRD_PARTY = {"attr", "attrs", "cattr", "cattrs", "msgspec"}

@@ -247,6 +247,16 @@ class TestWaiting:
         await waiting
         await driver.sent()
 
+    async def test_no_longer_than_it_reads_however_much_it_writes(self) -> None:
+        driver = Patient()
+        driver.pipe.pending = 7
+        waiting = asyncio.ensure_future(driver.sent())
+        for _ in range(2):
+            await turn()
+            driver.receive(b"a\n")
+            driver.turns.pass_time(PATIENCE)
+        await waiting
+
     async def test_until_everything_is_taken_in(self) -> None:
         driver = Driver()
         driver.receive(b"".join(b"%d\n" % number for number in range(100)))

@@ -14,6 +14,7 @@ from mcp_sansio.adapters.base import Adapter
 from mcp_sansio.errors import McpError
 from mcp_sansio.wire.json import JsonError, decode
 
+from . import wire_log
 from .calls import OutgoingRequest, Purpose
 from .engine import ClientEngine
 
@@ -26,6 +27,7 @@ class ClientConnection(ClientEngine):
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self._messages: deque[bytes] = deque()
+        self._owed = 0  # bytes of responses that nobody has taken yet
 
     # Facts in
 
@@ -65,6 +67,10 @@ class ClientConnection(ClientEngine):
         """The messages to send, in order."""
         messages = list(self._messages)
         self._messages.clear()
+        self._owed = 0
+        if self.logs_wire:
+            for message in messages:
+                wire_log.sent(message)
         return messages
 
     # What a transport supplies
@@ -78,8 +84,11 @@ class ClientConnection(ClientEngine):
         self._messages.append(message)
 
     def respond(self, message: bytes, adapter: Adapter, origin: OutgoingRequest | None) -> None:
-        """See `ClientEngine.respond`."""
+        """See `ClientEngine.respond`. A server that asks on, and reads no answer, is left."""
         self._messages.append(message)
+        self._owed += len(message)
+        if self._owed > self.config.max_message:
+            self.lost("the server goes on asking and does not read the answers")
 
     def release(self, request: OutgoingRequest, *, cancelled: bool, reason: str | None = None) -> None:
         """See `ClientEngine.release`. The handshake must not be cancelled (basic/utilities/cancellation)."""

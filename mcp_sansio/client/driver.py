@@ -100,8 +100,8 @@ class ClientDriver:
         if on_progress is not None:
             callbacks = Callbacks(self._spawn, self._engine.config.max_callbacks)
             self._progress[call] = on_progress, callbacks
-        self._pump()
         try:
+            self._pump()
             while not call.ended:
                 await self._woken(call)
             if callbacks is not None:

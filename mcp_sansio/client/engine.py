@@ -20,6 +20,7 @@ from mcp_sansio.types import JSON, Implementation, LogLevel, ServerDescription
 from mcp_sansio.wire.json import fault_of
 from mcp_sansio.wire.jsonrpc import encode_notification
 
+from . import wire_log
 from ._state import NegotiationState
 from .calls import Failed, OutgoingCall, OutgoingRequest, Purpose, Question
 from .config import ClientConfig
@@ -77,6 +78,7 @@ class ClientEngine:
         self.log_level = log_level
         self.config = config or ClientConfig()
         self.wants_changes = wants_changes
+        self.logs_wire = wire_log.is_wanted()
         self._capabilities = capabilities
         self._events: deque[ClientEvent] = deque()
         #: Why the connection is over.
@@ -259,6 +261,8 @@ class ClientEngine:
         """
         if self.over is not None:
             return
+        if self.logs_wire:
+            wire_log.received(message)
         if not isinstance(message, list):
             receive(self, message, origin, size)
             return

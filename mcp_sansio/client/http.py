@@ -16,6 +16,7 @@ from mcp_sansio.types import JSON
 from mcp_sansio.wire.json import JsonError, decode
 from mcp_sansio.wire.urls import origin_of
 
+from . import wire_log
 from .calls import OutgoingCall, OutgoingRequest, Purpose
 from .engine import ClientEngine
 from .exchange import JSON_TYPE
@@ -70,6 +71,8 @@ class HttpClientSession(ClientEngine):
         self, exchange: Hashable, status: int, headers: Mapping[str, str] | Iterable[tuple[str, str]]
     ) -> None:
         """The status and the header section of a response."""
+        if self.logs_wire:
+            wire_log.responded(status, headers)
         self.exchanges.receive_response(exchange, status, headers)
 
     def receive_data(self, exchange: Hashable, data: bytes) -> None:
@@ -116,7 +119,12 @@ class HttpClientSession(ClientEngine):
 
     def data_to_send(self) -> list[HttpRequest | HttpAbort]:
         """What there is to do, in order."""
-        return self.exchanges.data_to_send()
+        parts = self.exchanges.data_to_send()
+        if self.logs_wire:
+            for part in parts:
+                if isinstance(part, HttpRequest):
+                    wire_log.requested(part.method, part.url, part.headers, part.body)
+        return parts
 
     def next_deadline(self) -> float | None:
         """See `ClientEngine.next_deadline`."""

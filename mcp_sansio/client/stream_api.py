@@ -60,7 +60,6 @@ class StreamClientApi(ClientApi, Generic[T]):
         self._engine.close()
         if self._driver is not None:
             self._pump()
-            self._driver.at_end.set()
             await self._gone.wait()
 
     # What a binding supplies
@@ -84,6 +83,8 @@ class StreamClientApi(ClientApi, Generic[T]):
 
     def _flush(self) -> None:
         if self._driver is not None:
+            if self._engine.closed:
+                self._driver.at_end.set()  # for what the server did, too
             self._driver.wake()
         elif not self._engine.closed:
             raise LocalProtocolError("the client is not open: use it as `async with`, or await `open`")

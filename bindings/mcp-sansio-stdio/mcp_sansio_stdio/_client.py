@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -24,6 +23,9 @@ class StdioClient(StreamClientApi["asyncio.Future[None]"]):
     HOME, LANG and the like, and nothing that may be a secret) and all of `env`. `cwd` is the server's working
     directory.
 
+    `adapter` is the revision to speak, or an `AdapterSet` of those that may be; without it the client finds out what
+    the server speaks.
+
     What the server writes to its error output is read all the time. Its end is kept, as `last_words`, and goes into the
     error of the calls in flight when the server dies. `on_stderr` gets the text as it comes:
     ``on_stderr=sys.stderr.write`` lets it through.
@@ -39,15 +41,15 @@ class StdioClient(StreamClientApi["asyncio.Future[None]"]):
         self,
         command: str,
         args: Sequence[str] = (),
+        adapter: Adapter | AdapterSet | None = None,
         *,
         env: Mapping[str, str] | None = None,
         cwd: str | os.PathLike[str] | None = None,
-        adapter: Adapter | AdapterSet | None = None,
         on_stderr: Callable[[str], object] | None = None,
         grace: float = 2.0,
         **options: Unpack[ClientOptions],
     ) -> None:
-        runtime = Runtime(now=time.monotonic, token_bytes=secrets.token_bytes, event=asyncio.Event)
+        runtime = Runtime(now=time.monotonic, token_bytes=os.urandom, event=asyncio.Event)
         super().__init__(adapter, options, runtime=runtime, start=asyncio.ensure_future)
         self._start = partial(start, command, args, env, cwd)
         self._last_words = LastWords(on_stderr)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import signal
 import sys
 from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -27,6 +26,8 @@ def start(
     command: str, args: Sequence[str], env: Mapping[str, str] | None, cwd: str | os.PathLike[str] | None
 ) -> Popen[bytes]:
     """The process of `command`, in a session of its own. Raises `ConnectionLost` for what cannot be started."""
+    import shutil  # only a client needs it
+
     environment = child_environment(os.environ, env)
     # Popen would look on the PATH of the parent, and on Windows for nothing but .exe.
     found = command if os.path.dirname(command) else shutil.which(command, path=environment.get("PATH"))

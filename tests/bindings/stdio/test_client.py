@@ -19,12 +19,13 @@ from mcp_sansio import (
     ConnectionLost,
     Known,
     LocalProtocolError,
+    NegotiationFailed,
     ServerError,
     elicit_accept,
     elicit_decline,
 )
 
-NEWEST = speak.VERSIONS[0]
+NEWEST, HANDSHAKE = speak.VERSIONS[0], speak.HANDSHAKE[0]
 
 
 def only(version: str) -> Any:
@@ -171,6 +172,30 @@ class TestWhatIsNoMessage:
             assert text_of(await client.call_tool("any")) == "ok"
 
 
+class TestServersThatMeanHarm:
+    async def test_questions_without_end_and_nobody_who_reads_the_answers(self) -> None:
+        """Neither side's memory fills up, and the call does not wait for its time."""
+        code = (
+            'request()\nping = b\'{"jsonrpc":"2.0","id":1,"method":"ping"}\\n\' * 1000\n'
+            "while True: sys.stdout.buffer.write(ping)"
+        )
+        async with script(code, config=ClientConfig(max_message=100_000), adapter=only(HANDSHAKE), grace=0.2) as client:
+            with pytest.raises(ConnectionLost, match="goes on asking"):
+                await client.call_tool("any")
+
+    async def test_a_revision_that_nobody_speaks_is_left(self) -> None:
+        code = (
+            "message = hear()\nresult = {'protocolVersion': '1999-01-01', 'capabilities': {}, 'serverInfo': {}}\n"
+            "say({'jsonrpc': '2.0', 'id': message['id'], 'result': result})\nsys.stdin.read()\nos.write(2, b'left')"
+        )
+        async with script(code, adapter=only(HANDSHAKE)) as client:
+            with pytest.raises(NegotiationFailed, match="1999-01-01"):
+                await client.initialize()
+            with pytest.raises(ConnectionLost):
+                await client.initialize()
+        assert client.last_words == "left"
+
+
 class TestTime:
     async def test_a_server_that_says_nothing(self) -> None:
         async with script("hear(); hear(); hear(); hear()", config=ClientConfig(probe_timeout=0.05)) as client:
@@ -210,6 +235,16 @@ class TestTheOrderOfThings:
         client = program()
         with pytest.raises(LocalProtocolError, match="the client is not open"):
             await client.list_tools()
+
+    async def test_what_was_refused_then_is_not_done_later(self) -> None:
+        async def main() -> str:
+            client = script("call = request()\ntext(call, call['params']['name'])\nhear()")
+            with pytest.raises(LocalProtocolError):
+                await client.call_tool("first")
+            async with client:
+                return text_of(await client.call_tool("second"))
+
+        assert await main() == "second"
 
     async def test_once(self) -> None:
         async with program() as client:

@@ -1,0 +1,10 @@
+"""A look at a server from the shell: what it is, what its tools do, and what it asks.
+
+A binding's ``python -m`` is this, with a client of its own: see `Command`.
+"""
+
+from __future__ import annotations
+
+from .command import Command, Terminal
+
+__all__ = ["Command", "Terminal"]
