@@ -35,11 +35,12 @@ nitpick_ignore_regex = [
     # Other projects' inventories would have to be fetched for every build, so only our own names are links.
     ("py:.*", r"(?!mcp_sansio).*"),
     # Private names, and type variables, that signatures mention.
-    ("py:.*", r"mcp_sansio.*\.(_\w+|_\w+\.\w+|[FT])"),
+    ("py:.*", r"mcp_sansio.*\.(_\w+|_\w+\.\w+|[FKT])"),
     # What an `Adapter` is handed; only who writes one meets these, and reads them where they are.
     ("py:.*", r"mcp_sansio\.(specs\.\w*Spec|call\.(DecodeFailure|Reply)|dispatcher\.\w+|adapters\.\w+\.\w+)"),
-    # The engine's half of an `Exchange`.
-    ("py:.*", r"mcp_sansio\.asker\.\w+"),
+    # The engine's half of an `Exchange`, and other makings that nobody outside makes.
+    ("py:.*", r"mcp_sansio\.(asker\.\w+|client\.calls\.Purpose|driving\.Handle)"),
+    ("py:.*", r"mcp_sansio\.testing\.(loops|recorded|simulation|transcript)\.\w+"),
 ]
 
 

@@ -14,12 +14,31 @@ from speak import VERSIONS
 
 JSON = Any
 SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
-NAME = {"method": "elicitation/create", "params": {"message": "?", "requestedSchema": {"type": "object"}}}
+NAME = {
+    "method": "elicitation/create",
+    "params": {"mode": "form", "message": "?", "requestedSchema": {"type": "object"}},
+}
 SAMPLE = {"method": "sampling/createMessage", "params": {"messages": [], "maxTokens": 5}}
 TOOL = {"name": "t", "inputSchema": {"type": "object", "properties": {"a": {"type": "string", "x-mcp-header": "A"}}}}
 
 #: Values of every kind, to stand where they may not.
-ODD: list[JSON] = [None, True, 0, -1, 1.5, 2**70, "", "x", "\u2028", [], [1], {}, {"a": {"b": [None]}}, [[[[]]]]]
+ODD: list[JSON] = [
+    None,
+    True,
+    0,
+    -1,
+    1.5,
+    2**70,
+    10**400,
+    "",
+    "x",
+    "\u2028",
+    [],
+    [1],
+    {},
+    {"a": {"b": [None]}},
+    [[[[]]]],
+]
 
 RESULTS: list[JSON] = [
     {"content": [{"type": "text", "text": "a"}]},
