@@ -60,6 +60,7 @@ BAD: list[tuple[dict[str, Any], int, str, Any]] = [
     ({"id": 5, "method": "tools/list"}, -32600, "'jsonrpc' must be \"2.0\"", 5),
     ({"jsonrpc": "1.0", "id": 5, "method": "tools/list"}, -32600, "'jsonrpc' must be \"2.0\"", 5),
     ({"jsonrpc": "2.0", "id": 5, "method": 123}, -32600, "'method' must be a string", 5),
+    ({"jsonrpc": "2.0", "id": 5, "method": []}, -32600, "'method' must be a string", 5),
     ({"jsonrpc": "2.0", "id": 5, "method": "tools/list", "params": "x"}, -32602, "'params' must be an object", 5),
     ({"jsonrpc": "2.0", "id": 5, "method": "tools/list", "params": [1]}, -32602, "'params' must be an object", 5),
     ({"jsonrpc": "2.0", "id": 5}, -32600, "'method' is missing", 5),
@@ -127,6 +128,18 @@ def test_depth(version: str) -> None:
         nested = [nested]
     [answered] = channel.call("need", {"text": nested})
     assert answered["result"]["isError"] is True
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_depth_of_the_operators_own(version: str) -> None:
+    simulation = Simulation(registry(), config=Config(max_depth=3))
+    for body, deep in ((b'{"a":{"b":[]}}', False), (b'{"a":{"b":[[]]}}', True)):
+        channel = simulation.channel()
+        channel.send(body)
+        answered = simulation.http(body, headers={"MCP-Protocol-Version": version})
+        for message in (*channel.messages, *answered.messages):
+            told = message["error"]["message"] == "the body is not JSON: nested deeper than 3 levels"
+            assert (message["error"]["code"] == -32700, told) == (deep, deep)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -537,6 +550,59 @@ def test_origin(origin: str | None, loopback: bool) -> None:
     assert (simulation.http(b"{", headers=headers).status == 403) is (origin is not None)
 
 
+#: What a page's origin is, the Host that it calls, and whether it calls the host that it came from.
+SAME_HOST: list[tuple[str, str | None, bool]] = [
+    ("http://mcp.example", "mcp.example", True),
+    ("http://mcp.example", "mcp.example:80", True),
+    ("http://mcp.example:80", "MCP.example", True),
+    ("https://mcp.example", "mcp.example:443", True),
+    ("https://mcp.example:443", "mcp.example", True),
+    ("http://mcp.example:8080", "mcp.example:8080", True),
+    ("http://mcp.example", "mcp.example:443", False),
+    ("https://mcp.example", "mcp.example:80", False),
+    ("http://mcp.example:8080", "mcp.example", False),
+    ("http://mcp.example", "mcp.example:8080", False),
+    ("http://other.example", "mcp.example", False),
+    ("http://other.example", "other.example", False),  # which is none of this server's
+    ("http://127.0.0.1", "127.0.0.1", False),
+]
+
+
+@pytest.mark.parametrize(("origin", "host", "allowed"), SAME_HOST)
+def test_a_page_may_talk_to_the_host_that_it_came_from(origin: str, host: str, allowed: bool) -> None:
+    # The first is a mistake of the operator, which lets nobody in.
+    simulation = Simulation(registry(), config=Config(allowed_hosts=["no host", "mcp.example", "127.0.0.1:1"]))
+    refused = simulation.http(b"{", headers={"Origin": origin, "Host": host}).status in (403, 421)
+    assert refused is not allowed
+
+
+def test_a_page_of_a_server_on_a_loopback_socket() -> None:
+    config = Config(allowed_hosts=["mcp.example"], allowed_origins=["https://app.example"])
+    for loopback, status in ((True, 400), (False, 421)):
+        headers = {"Host": "localhost:8000", "Origin": "http://localhost:8000"}
+        answered = Simulation(registry(), config=config).http(b"{", headers=headers, loopback=loopback)
+        assert answered.status == status
+    # A proxy in front may give it another name, which is that of the page as well.
+    headers = {"Host": "mcp.example", "Origin": "http://mcp.example"}
+    assert Simulation(registry(), config=config).http(b"{", headers=headers, loopback=True).status == 400
+
+
+@pytest.mark.parametrize("host", [None, "", "x" * 300])
+def test_what_is_logged_of_a_host(host: str | None, caplog: pytest.LogCaptureFixture) -> None:
+    simulation = Simulation(registry(), config=Config(allowed_hosts=["mcp.example"]))
+    simulation.http(b"{", headers={} if host is None else {"Host": host})
+    text = "the Host header names no host that this server answers to"
+    shown = f"{text}: {(host or '')[:200]!r}; add it to allowed_hosts to let it in"
+    assert [record.getMessage() for record in caplog.records] == [shown]
+
+
+def test_what_is_logged_of_an_origin(caplog: pytest.LogCaptureFixture) -> None:
+    Simulation(registry()).http(b"{", headers={"Origin": "x" * 300})
+    text = "the Origin header names an origin that may not talk to this server"
+    shown = f"{text}: {'x' * 200!r}; add it to allowed_origins to let it in"
+    assert [record.getMessage() for record in caplog.records] == [shown]
+
+
 def test_allowed_origins(caplog: pytest.LogCaptureFixture) -> None:
     config = Config(allowed_origins=["https://app.example"], allowed_hosts=["mcp.example"])
     simulation = Simulation(registry(), config=config)
@@ -585,6 +651,9 @@ def test_cors(version: str) -> None:
         ),
     )
     assert (preflight.body, preflight.ended) == (b"", True)
+    for nothing in ({}, {"Access-Control-Request-Headers": ""}):
+        asked = speaker.simulation.http(method="OPTIONS", headers={**headers, **nothing}, loopback=True)
+        assert asked.header("Access-Control-Allow-Headers") == "Content-Type"
     evil = speaker.simulation.http(method="OPTIONS", headers={"Origin": "https://evil.test"}, loopback=True)
     assert evil.status == 403
 

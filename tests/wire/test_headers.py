@@ -203,6 +203,8 @@ JSON_AND_STREAM = [
     ("application/json;freq=0", True, False),
     ('text/html;a="x,application/json", text/event-stream', False, True),
     ('text/html;a="x\\",application/json', False, False),
+    ('text/html;a="x\\\n",application/json', True, False),
+    ('text/html;a="\\\n,application/json"', False, False),
     ('text/html;a="b;q=0", application/json;a=";q=0"', True, False),
     ("application/jsonx, xapplication/json", False, False),
     ('application/json;q=0"a"', False, False),
