@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from mcp_sansio import Answer, AnswerAction, Exchange, Registry, elicit, list_roots, sample
+from mcp_sansio import Answer, AnswerAction, ClientInfo, Exchange, Registry, elicit, list_roots, sample
 from mcp_sansio.asking import answer_of, fault_of_answer
 from mcp_sansio.testing import Simulation
-from speak import CLIENT, EVERYTHING, VERSIONS, Channel, Http
+from speak import CLIENT, EVERYTHING, HANDSHAKE, VERSIONS, Channel, Http
 
 MRTR = "2026-07-28"
 
@@ -62,6 +62,27 @@ def test_a_client_that_says_little(version: str, info: Any) -> None:
             del request["params"]["_meta"]["io.modelcontextprotocol/clientInfo"]
         channel.send(request)
     assert seen == [(None, None)]
+
+
+@pytest.mark.parametrize("version", HANDSHAKE)
+@pytest.mark.parametrize("capabilities", [None, [], 5, "absent"])
+def test_a_client_that_declares_nothing(version: str, capabilities: Any) -> None:
+    registry, seen = Registry("s", "1"), []
+
+    @registry.tool
+    async def who(ex: Exchange) -> str:
+        """Who."""
+        seen.append(ex.client_info)
+        return "x"
+
+    channel = Channel(version, registry)
+    request = channel.initialize()
+    request["params"]["capabilities"] = capabilities
+    if capabilities == "absent":
+        del request["params"]["capabilities"]
+    channel.send(request)
+    channel.call("who")
+    assert seen == [ClientInfo(CLIENT["name"], CLIENT["version"], {})]
 
 
 @pytest.mark.revision(MRTR)

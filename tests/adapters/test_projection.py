@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import MappingProxyType
 from typing import Annotated, Any
 
 import attrs
@@ -253,7 +254,7 @@ def test_other_values_are_structured_where_any_json_is(version: str, value: Any)
 
 ICON = Icon(src="https://e.example/i.png", mime_type="image/png", sizes=["48x48"], theme="dark")
 ICON_WIRE = {"src": "https://e.example/i.png", "mimeType": "image/png", "sizes": ["48x48"], "theme": "dark"}
-MARKS = {"title": "Title", "icons": [ICON], "meta": {"com.example/k": 1}}
+MARKS = {"title": "Title", "icons": [ICON], "meta": MappingProxyType({"com.example/k": 1})}
 ANNOTATIONS = Annotations(audience=["user"], priority=0.5, last_modified="2025-01-12T15:00:58Z")
 
 #: What of title, icons and _meta each revision has.
@@ -501,7 +502,7 @@ def test_a_results_own_meta_and_error_mark(version: str) -> None:
     @registry.tool
     async def fail() -> CallToolResult:
         """Fail."""
-        return CallToolResult([TextContent("no")], is_error=True, meta={"com.example/k": 2})
+        return CallToolResult([TextContent("no")], is_error=True, meta=MappingProxyType({"com.example/k": 2}))
 
     [answered] = Channel(version, registry).call("fail")
     meta = {"com.example/k": 2}
@@ -516,7 +517,7 @@ def test_a_results_own_meta_and_error_mark(version: str) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("meta", [None, {}, {"com.example/k": 2}])
+@pytest.mark.parametrize("meta", [None, {}, MappingProxyType({"com.example/k": 2})])
 def test_the_own_meta_of_what_was_read_and_of_a_prompt(version: str, meta: Any) -> None:
     registry = Registry("s", "1")
 

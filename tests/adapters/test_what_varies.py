@@ -815,6 +815,9 @@ def test_progress(version: str, token: Any) -> None:
     assert Http(version, made).call("work", token=token).messages == expected
     assert Channel(version, made).call("work") == expected[2:]
     assert_json(Http(version, made).call("work"), 200, expected[2])
+    # What is no token is none: there is nothing that a report could name.
+    for nothing in (True, 1.5, [], {}, None):
+        assert Channel(version, made).call("work", _meta={"progressToken": nothing}) == expected[2:]
 
 
 # Cancellation ---------------------------------------------------------------------------------------------------------
