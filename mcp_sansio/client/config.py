@@ -21,6 +21,7 @@ class ClientConfig:
     endpoint, and `notice_timeout` how long a request may take that is due no reply. `linger` is how long the rest of a
     response may take of which nothing more is wanted, before it is given up with its connection. `max_redirects` bounds
     the redirects of one request, which never leave their origin, and `max_headers` the header section of a response.
+    `max_answers` bounds the answers to the server's own requests that are on their way at once; others are left out.
 
     What a server may send: `max_message` bounds one message, `max_depth` its nesting and `max_batch` the messages of a
     batch. `max_questions` bounds the questions that are open at once, and those of one round; `max_rounds` the rounds
@@ -45,6 +46,7 @@ class ClientConfig:
     linger: float = 2.0
     max_redirects: int = 5
     max_headers: int = 64 * 2**10
+    max_answers: int = 100
 
     max_message: int = 16 * 2**20
     max_depth: int = 128

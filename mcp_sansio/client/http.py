@@ -52,6 +52,7 @@ class HttpClientSession(ClientEngine):
         config = self.config
         self._given = dict(headers)
         self._wants_stream = False
+        self._answers = 0
         self.timers = Timers()
         self.exchanges = Exchanges(
             url.partition("#")[0],
@@ -154,8 +155,17 @@ class HttpClientSession(ClientEngine):
         self._carrier.post(message, adapter, None, "a notification")
 
     def respond(self, message: bytes, adapter: Adapter, origin: OutgoingRequest | None) -> None:
-        """See `ClientEngine.respond`."""
-        self._carrier.post(message, adapter, None if origin is None else origin.call, "an answer")
+        """See `ClientEngine.respond`. A server that asks on, and takes no answer, gets no more of them."""
+        if self._answers >= self.config.max_answers:
+            self.fault(f"an answer was left out, since {self._answers} others are on their way", matters=True)
+            return
+        notice = self._carrier.post(message, adapter, None if origin is None else origin.call, "an answer")
+        if notice is not None:
+            self._answers += 1
+            notice.then = self._answer_ended
+
+    def _answer_ended(self) -> None:
+        self._answers -= 1
 
     def release(self, request: OutgoingRequest, *, cancelled: bool, reason: str | None = None) -> None:
         """See `ClientEngine.release`. Where hanging up says it, nothing else does (basic/patterns/cancellation)."""

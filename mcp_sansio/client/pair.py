@@ -54,11 +54,13 @@ class Pair:
         else:
             self._send(request)
 
-    def post(self, message: bytes, adapter: Adapter, call: OutgoingCall | None, what: str) -> None:
-        """Send a message that is due no reply. `what` names it."""
-        if self._endpoint is not None:
-            self._notice = Notice(what, self.client.fault)
-            self._post(self._notice, adapter.client_headers("", {}), message, call)
+    def post(self, message: bytes, adapter: Adapter, call: OutgoingCall | None, what: str) -> Notice | None:
+        """Send a message that is due no reply, if it can be. `what` names it."""
+        if self._endpoint is None:
+            return None
+        self._notice = Notice(what, self.client.fault)
+        self._post(self._notice, adapter.client_headers("", {}), message, call)
+        return self._notice
 
     def release(self, request: OutgoingRequest) -> bool:
         """Nobody waits for the reply to `request`. Whether it was sent."""

@@ -283,6 +283,26 @@ def test_after_its_end_a_client_hears_nothing_and_says_nothing() -> None:
     assert (client.take(), outcome(late)[0], client.engine.next_deadline()) == ([], "ConnectionLost", None)
 
 
+@pytest.mark.parametrize("way", ["standalone", "pair"])
+def test_a_server_that_asks_on_and_takes_no_answer_is_not_answered_for_ever(way: str) -> None:
+    config = ClientConfig(max_answers=5, notice_timeout=10)
+    if way == "pair":
+        client, stream = pair(config=config)
+    else:
+        client = opened("2025-11-25", stream=True, wants_changes=True, config=config)
+        (listening,) = client.sent
+        assert isinstance(listening, HttpRequest)
+        stream = listening
+    for number in range(20):
+        client.engine.receive_data(stream.exchange, event({"jsonrpc": "2.0", "id": number, "method": "ping"}))
+    assert len(client.requests()) == 5
+    assert client.faults[-1] == "an answer was left out, since 5 others are on their way"
+    client.advance(10)
+    for number in range(20):
+        client.engine.receive_data(stream.exchange, event({"jsonrpc": "2.0", "id": number, "method": "ping"}))
+        client.respond(client.request(), status=202)
+
+
 # The pair
 
 
