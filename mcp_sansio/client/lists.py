@@ -49,6 +49,7 @@ class _Gathered:
 
     started: float
     items: list[JSON] = attrs.field(factory=list)
+    plans: dict[str, tuple[HeaderParam, ...]] = attrs.field(factory=dict)
     cursor: str | None = None
     seen: set[str] = attrs.field(factory=set)
     pages: int = 0
@@ -121,6 +122,8 @@ class Lists:
         member, _ = LISTS[call.operation]
         whole = {**{name: value for name, value in result.items() if name != "nextCursor"}, member: gathered.items}
         self._keep(call, whole, gathered)
+        if call.operation is Operation.LIST_TOOLS and not call.params:
+            self._plans = gathered.plans
         self._engine.flight.end(call, Answered(whole))
 
     def _gather(
@@ -136,7 +139,7 @@ class Lists:
         items = result.get(member)
         if not isinstance(items, list):
             raise WireFault(f"result.{member} must be a list")
-        gathered.items += [item for item in items if self._is_sound(call.operation, request, item)]
+        gathered.items += [item for item in items if self._is_sound(call.operation, request, item, gathered)]
         gathered.pages += 1
         gathered.size += size
         if len(gathered.items) > config.max_items or gathered.size > config.max_list:
@@ -173,24 +176,24 @@ class Lists:
 
     # Entries
 
-    def _is_sound(self, operation: Operation, request: OutgoingRequest, item: JSON) -> bool:
+    def _is_sound(self, operation: Operation, request: OutgoingRequest, item: JSON, gathered: _Gathered) -> bool:
         """Whether an entry can be used. One that cannot does not hide the others ("Schema Extension")."""
         member, cls = LISTS[operation]
         try:
             record: object = from_wire(cls, item, "it")
             if isinstance(record, Tool):
-                self._plan(request, record)
+                self._plan(request, record, gathered)
         except (WireFault, DeclarationError) as fault:
             name = item.get("name") if isinstance(item, dict) else None
             self._engine.fault(f"an entry of {member} is left out, {str(name)[:100]!r}: {fault}", matters=True)
             return False
         return True
 
-    def _plan(self, request: OutgoingRequest, tool: Tool) -> None:
+    def _plan(self, request: OutgoingRequest, tool: Tool, gathered: _Gathered) -> None:
         if not is_object_schema(tool.input_schema):
             raise WireFault('it.inputSchema must have "type": "object"')
         if self._engine.has_headers and request.adapter.mirrors_arguments:
-            self._plans[tool.name] = header_plan(tool.input_schema)
+            gathered.plans[tool.name] = header_plan(tool.input_schema)
 
     # Mirrored arguments
 

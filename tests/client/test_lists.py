@@ -255,6 +255,17 @@ def test_what_is_not_listed_is_not_mirrored(version: str) -> None:
 
 
 @pytest.mark.parametrize("version", ENVELOPE)
+def test_what_is_listed_no_more_is_mirrored_no_more(version: str) -> None:
+    """However often a server renames its tools, no more is remembered than its last list."""
+    line = with_tools(version, REGION)
+    line.engine.call(Operation.LIST_TOOLS)
+    line.reply({"tools": [tool("u")], "nextCursor": "2"})
+    assert headers_of(line, {"region": "x"}) == {"Mcp-Param-Region": "x"}, "the new list is not complete yet"
+    line.reply({"tools": []}, 4)
+    assert headers_of(line, {"region": "x"}) == {}
+
+
+@pytest.mark.parametrize("version", ENVELOPE)
 def test_case_25_refused_headers_have_the_list_read_anew_and_the_call_made_once_more(version: str) -> None:
     line = settled(version, make=WithHeaders)
     call = line.engine.call(Operation.CALL_TOOL, {"name": "t", "arguments": {"region": "x"}})
