@@ -70,7 +70,9 @@ def _request_of(engine: ClientEngine, envelope: Envelope, origin: Origin) -> Out
 
 def _unusable(engine: ClientEngine, envelope: Envelope, origin: Origin) -> None:
     text = f"no usable message: {envelope.fault}"
-    request = _request_of(engine, envelope, origin) if envelope.method is None else None
+    # What a program prints beside its messages, like a number or a null, answers nothing that was asked on a channel.
+    is_of_some_request = envelope.method is None and not (envelope.id is None and origin is None)
+    request = _request_of(engine, envelope, origin) if is_of_some_request else None
     if request is None:
         engine.fault(text)
     else:

@@ -37,8 +37,11 @@ def request():
             reply(message)
         elif "id" in message and "method" in message:
             return message
+def text_line(request, text):
+    result = {"content": [{"type": "text", "text": text}]}
+    return json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": result}).encode()
 def text(request, text):
-    reply(request, {"content": [{"type": "text", "text": text}]})
+    say(text_line(request, text))
 """
 
 

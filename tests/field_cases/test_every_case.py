@@ -27,7 +27,7 @@ A, B, C, D, E, F, G, H, I, J = (  # noqa: E741
 )
 SOCKETS, PROCESSES = "test_sockets", "test_processes"
 HTTP_CLIENT, CLIENT_STREAMS = "test_http_client", "test_http_client_streams"
-CHANNEL, AIOHTTP_CLIENT = "test_channel_client", "test_aiohttp_client"
+CHANNEL, AIOHTTP_CLIENT, STDIO_CLIENT = "test_channel_client", "test_aiohttp_client", "test_stdio_client"
 CLIENT = "the client's alone: "
 
 #: The files whose tests name the case's number, or the reason why there is nothing to get wrong here.
@@ -63,7 +63,7 @@ CASES: dict[int, tuple[str, ...] | str] = {
     29: (C, SOCKETS),
     30: (D, CLIENT_STREAMS),
     31: (D, CLIENT_STREAMS),
-    32: (D, E, CLIENT_STREAMS),
+    32: (D, E, CLIENT_STREAMS, STDIO_CLIENT),
     33: (D, CLIENT_STREAMS),
     34: (D, CLIENT_STREAMS),
     35: (D, CLIENT_STREAMS),
@@ -74,15 +74,15 @@ CASES: dict[int, tuple[str, ...] | str] = {
     40: (D, SOCKETS, CLIENT_STREAMS),
     41: (CLIENT_STREAMS,),
     42: (D, CLIENT_STREAMS),
-    43: (E, PROCESSES),
-    44: (PROCESSES,),
-    45: (PROCESSES, CHANNEL),
-    46: (E, PROCESSES),
-    47: (E,),
-    48: (PROCESSES,),
-    49: CLIENT + "ending a child; case 48 tries that the child ends by itself",
-    50: CLIENT + "reading a child's error output",
-    51: CLIENT + "starting a child",
+    43: (E, PROCESSES, STDIO_CLIENT),
+    44: (PROCESSES, STDIO_CLIENT),
+    45: (PROCESSES, CHANNEL, STDIO_CLIENT),
+    46: (E, PROCESSES, STDIO_CLIENT),
+    47: (E, STDIO_CLIENT),
+    48: (PROCESSES, STDIO_CLIENT),
+    49: (STDIO_CLIENT,),
+    50: (STDIO_CLIENT,),
+    51: (STDIO_CLIENT,),
     52: (E, PROCESSES),
     53: (F, CHANNEL),
     54: (F,),
@@ -106,7 +106,7 @@ CASES: dict[int, tuple[str, ...] | str] = {
     72: (G, CLIENT_STREAMS, CHANNEL),
     73: (G, PROCESSES, CLIENT_STREAMS, CHANNEL),
     74: (G, SOCKETS, CLIENT_STREAMS),
-    75: (AIOHTTP_CLIENT,),
+    75: (AIOHTTP_CLIENT, STDIO_CLIENT),
     76: (G, CLIENT_STREAMS),
     77: (H, CHANNEL),
     78: (H, CHANNEL),
