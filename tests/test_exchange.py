@@ -7,16 +7,22 @@ from typing import Any
 
 import pytest
 
-from mcp_sansio import Answer, AnswerAction, ClientInfo, Exchange, Registry, elicit, list_roots, sample
+from mcp_sansio import (
+    Answer,
+    AnswerAction,
+    ClientInfo,
+    Exchange,
+    Registry,
+    elicit,
+    elicit_accept,
+    list_roots,
+    sample,
+)
 from mcp_sansio.asking import answer_of, fault_of_answer
-from mcp_sansio.testing import Simulation
+from mcp_sansio.testing import Simulation, connect
 from speak import CLIENT, EVERYTHING, HANDSHAKE, VERSIONS, Channel, Http
 
 MRTR = "2026-07-28"
-
-
-def text(messages: list[Any]) -> str:
-    return messages[-1]["result"]["content"][0]["text"]  # type: ignore[no-any-return]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -264,15 +270,15 @@ def test_asking_again_gives_the_same_answer(version: str) -> None:
         two = await ex.ask("q", elicit("Sure?"))
         return f"{one is two or one == two} {ex.accepted('q')}"
 
-    channel = Channel(version, registry)
-    [asked] = channel.call("twice")
-    if "method" in asked:
-        done = channel.answer(asked, {"action": "accept"})
-    elif version == MRTR:
-        done = channel.call("twice", inputResponses={"q": {"action": "accept"}})
-    else:
-        done = channel.call("twice", {"mcpAnswers": {"q": {"action": "accept"}}})
-    assert text(done) == "True True"
+    asked: list[Any] = []
+
+    def accept(request: Any) -> Any:
+        asked.append(request["params"]["message"])
+        return elicit_accept()
+
+    with connect(registry, version, on_ask=accept) as client:
+        result: Any = client.call_tool("twice")
+    assert (result.content[0].text, asked) == ("True True", ["Sure?"])
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -289,11 +295,10 @@ def test_log_data_that_is_not_json(version: str, data: Any) -> None:
             seen.append(str(error))
         return "said"
 
-    channel = Channel(version, registry)
-    channel.log_level = "debug"
-    if channel.adapter.has_handshake:
-        channel.request("logging/setLevel", {"level": "debug"})
-    assert text(channel.call("talk")) == "said"
+    with connect(registry, version) as client:
+        client.set_log_level("debug")
+        result: Any = client.call_tool("talk")
+    assert result.content[0].text == "said"
     assert len(seen) == 1
     assert seen[0].startswith("log data is not JSON: $")
 

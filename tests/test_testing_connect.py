@@ -219,6 +219,24 @@ def test_two_clients_of_one_server(revision: str, over: Over) -> None:
     assert call.done
 
 
+@everywhere
+async def test_two_clients_on_a_loop(revision: str, over: Over) -> None:
+    bakery = Bakery()
+    async with connect(bakery.registry, revision, over=over) as one:
+        async with connect(one.simulation, revision, over=over) as two:
+            assert text(await two.call_tool("price", {"loaves": 1})) == "3 euros"
+        assert text(await one.call_tool("price", {"loaves": 1})) == "3 euros"
+        assert len(one.simulation.links) == 1
+
+
+async def test_a_simulation_is_plain_or_on_a_loop() -> None:
+    with pytest.raises(TypeError, match=r"^a Simulation is joined by `with`"):
+        await connect(Simulation(Bakery().registry)).__aenter__()
+    async with connect(Bakery().registry) as client:
+        with pytest.raises(TypeError, match=r"^a Simulation is joined by `with`"):
+            connect(client.simulation).__enter__()
+
+
 def test_a_handler_that_waits_for_a_loop_is_told_apart() -> None:
     registry = Registry("s", "1")
 

@@ -57,7 +57,8 @@ def connect(
     request over HTTP, and `principal` is whom the server takes the client for. `server_config` are the limits of the
     server, and `options` those of every client (`ClientOptions`).
 
-    For a server with other options, or with several clients in a plain test, give its `Simulation` for the registry.
+    For a server with other options give its `Simulation` for the registry, and for another client of the same server
+    ``client.simulation``. Raises ``TypeError`` where that and the test are not of one kind, plain or on a loop.
     """
     adapters = AdapterSet.default().only(revision) if isinstance(revision, str) else revision
     engine_options: dict[str, Any] = {"adapters": adapters, **engine_options_of(options)}
@@ -67,6 +68,10 @@ def connect(
         simulation = registry
         if not isinstance(simulation, Simulation):
             simulation = Simulation(simulation, scheduler=scheduler, config=server_config)
+        if isinstance(simulation.scheduler, Scheduler) is not isinstance(scheduler, Scheduler):
+            raise TypeError(
+                "a Simulation is joined by `with`, and one that has a client on an event loop by `async with`"
+            )
         engine = engine_of(over, headers, runtime=simulation.runtime, **engine_options)
         engine.recorder = Recorder(simulation.clock, settings)
         client = JoinedClient(simulation, engine, options)
@@ -90,7 +95,6 @@ class Connection:
         scheduler, client = self._entered.pop()
         client.give_up()
         client.link.cut()
-        client.simulation.settle()
         scheduler.close()
 
     async def __aenter__(self) -> JoinedClient:
@@ -100,7 +104,6 @@ class Connection:
         scheduler, client = self._entered.pop()
         await client.close()
         client.link.cut()
-        client.simulation.settle()
         await scheduler.close()
 
     def _enter(self, scheduler: Scheduler | LoopScheduler) -> JoinedClient:

@@ -30,6 +30,7 @@ class ChannelLink:
         principal: str | None,
     ) -> None:
         self.engine = engine
+        self._simulation = simulation
         self._client = client
         self._recorder = recorder
         connection = simulation.server.connection(wake=simulation.stir, principal=principal)
@@ -55,9 +56,11 @@ class ChannelLink:
         return bool(new)
 
     def cut(self) -> None:
-        """End the connection."""
+        """See `Link.cut`."""
         self._recorder.moved("@ eof")
         self._server.close()
+        self._simulation.links.remove(self)
+        self._simulation.remove(self._server)
 
 
 class HttpLink:
@@ -99,9 +102,10 @@ class HttpLink:
         return True
 
     def cut(self) -> None:
-        """End every connection."""
-        for response in self._responses.values():
+        """See `Link.cut`. Calls may go on without their connections."""
+        for response in tuple(self._responses.values()):
             response.disconnect()
+        self._simulation.links.remove(self)
 
     def _send(self, request: HttpRequest) -> None:
         url = urlsplit(request.url)
