@@ -8,9 +8,23 @@ from typing import Any
 import pytest
 
 import speak
-from mcp_sansio import CallTimeout, Exchange, Registry, elicit, elicit_accept
+from mcp_sansio import (
+    AdapterSet,
+    CallTimeout,
+    ClientConfig,
+    Config,
+    Exchange,
+    Implementation,
+    Known,
+    McpError,
+    Registry,
+    ServerError,
+    elicit,
+    elicit_accept,
+)
 from mcp_sansio.testing import Recorder, Simulation, Transcript, connect, play, replay
 from mcp_sansio.testing.folding import length, texts
+from mcp_sansio.wire.json import decode
 
 JSON = Any
 CHANNEL, HTTP = speak.VERSIONS[0], speak.HANDSHAKE[0]
@@ -117,6 +131,50 @@ def test_how_it_reads() -> None:
 def test_before_anything_was_said() -> None:
     recorder = Recorder(lambda: 0.0, {"client": '{"over":"channel"}', "config": ""})
     assert recorder.text() == '# A recorded conversation.\n# client: {"over":"channel"}\n'
+
+
+@pytest.mark.parametrize("version", speak.VERSIONS)
+def test_a_question_that_nobody_answers(version: str) -> None:
+    def refuse(request: JSON) -> JSON:
+        raise LookupError("nobody is there")
+
+    with connect(registry(), version, on_ask=refuse) as client, pytest.raises(McpError):
+        client.call_tool("ask")
+    text = client.recorder.text()
+    assert '\n> 1 fail "the client could not answer"\n' in text
+    replay(text, registry())
+    replay(text)
+
+
+@pytest.mark.parametrize("version", speak.VERSIONS)
+def test_what_is_unusual_about_the_two_sides_is_written_down(version: str) -> None:
+    adapters = AdapterSet.default().only(version)
+    options: JSON = {
+        "client_info": Implementation(name="c", version="2"),
+        "capabilities": {"roots": {}},
+        "config": ClientConfig(timeout=5.0),
+        "known": Known(version),
+        "log_level": "error",
+    }
+    limits = Config(call_timeout=3.0)
+    with connect(registry(), adapters, over="http", headers={"X-A": "b"}, server_config=limits, **options) as client:
+        with pytest.raises(ServerError):
+            client.call_tool("wait")
+        text = client.recorder.text()
+    settings = Transcript.parse(text).settings
+    assert settings["config"] == "call_timeout=3.0"
+    assert decode(settings["client"].encode()) == {
+        "over": "http",
+        "headers": {"X-A": "b"},
+        "adapters": [version],
+        "client_info": {"name": "c", "version": "2"},
+        "capabilities": {"roots": {}},
+        "config": {"timeout": 5.0},
+        "known": {"revision": version, "pair": False},
+        "log_level": "error",
+    }
+    replay(text, registry())
+    replay(text)
 
 
 def test_requests_whose_responses_go_on_have_names() -> None:
