@@ -94,6 +94,7 @@ if TYPE_CHECKING:
     from .client import (
         Answered,
         CallEnded,
+        CallOptions,
         ChangeReceived,
         ClientApi,
         ClientConfig,
@@ -144,6 +145,7 @@ __all__ = [
     "CallAbandoned",
     "CallCancelled",
     "CallEnded",
+    "CallOptions",
     "CallReceived",
     "CallTimeout",
     "CallToolResult",

@@ -25,12 +25,13 @@ from .http import HttpClientSession
 from .http_api import GivenHeaders, HttpClientApi
 from .http_requests import HttpAbort, HttpRequest
 from .known import Known
-from .options import ClientOptions
+from .options import CallOptions, ClientOptions
 from .stream_api import StreamClientApi
 
 __all__ = [
     "Answered",
     "CallEnded",
+    "CallOptions",
     "ChangeReceived",
     "ClientApi",
     "ClientConfig",

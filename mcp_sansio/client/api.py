@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, Unpack
 
 from mcp_sansio.adapters.base import Adapter
 from mcp_sansio.changes import Change
@@ -29,6 +29,7 @@ from .calls import OutgoingCall
 from .driver import ClientDriver, OnProgress
 from .known import Known
 from .lists import LISTS
+from .options import CallOptions
 
 T = TypeVar("T")
 
@@ -122,48 +123,30 @@ class ClientApi(ClientDriver):
     # What runs a handler
 
     async def call_tool(
-        self,
-        name: str,
-        arguments: Mapping[str, JSON] | None = None,
-        *,
-        timeout: float | None = None,
-        max_timeout: float | None = None,
-        on_progress: OnProgress | None = None,
-        headers: Mapping[str, str] | None = None,
-        input_responses: Mapping[str, JSON] | None = None,
-        request_state: str | None = None,
+        self, name: str, arguments: Mapping[str, JSON] | None = None, **options: Unpack[CallOptions]
     ) -> CallToolResult | dict[str, JSON]:
-        """Call the tool `name`.
+        """Call the tool `name`. `options` are those of `CallOptions`: `timeout`, `on_progress`, `headers` and so on.
 
         Where the server asks something in its result and nothing answers, the raw result comes back as a dictionary:
-        read the questions with ``client.adapter.client_input_requests`` and call again with `input_responses` and
-        `request_state`. `timeout` and `max_timeout` are in seconds (see `ClientConfig`); `headers` go with the HTTP
-        requests of this call. A tool that failed is a result too: see ``is_error``.
+        read the questions with ``client.adapter.client_input_requests``, and call again with `input_responses` and
+        `request_state`. A tool that failed is a result too: see ``is_error``.
         """
-        options = {
-            "timeout": timeout,
-            "max_timeout": max_timeout,
-            "on_progress": on_progress,
-            "headers": headers,
-            "input_responses": input_responses,
-            "request_state": request_state,
-        }
         params = {"name": name, "arguments": dict(arguments or {})}
         return await self._run(Operation.CALL_TOOL, params, CallToolResult, options)
 
-    async def read_resource(self, uri: str, **options: Any) -> ReadResourceResult | dict[str, JSON]:
+    async def read_resource(self, uri: str, **options: Unpack[CallOptions]) -> ReadResourceResult | dict[str, JSON]:
         """Read the resource `uri`. `options`, and what comes back where the server asks, are as for `call_tool`."""
         return await self._run(Operation.READ_RESOURCE, {"uri": uri}, ReadResourceResult, options)
 
     async def get_prompt(
-        self, name: str, arguments: Mapping[str, str] | None = None, **options: Any
+        self, name: str, arguments: Mapping[str, str] | None = None, **options: Unpack[CallOptions]
     ) -> GetPromptResult | dict[str, JSON]:
         """The prompt `name`. `options`, and what comes back where the server asks, are as for `call_tool`."""
         params = {"name": name, "arguments": dict(arguments or {})}
         return await self._run(Operation.GET_PROMPT, params, GetPromptResult, options)
 
     async def _run(
-        self, operation: Operation, params: Mapping[str, JSON], cls: type[T], options: Mapping[str, Any]
+        self, operation: Operation, params: Mapping[str, JSON], cls: type[T], options: CallOptions
     ) -> T | dict[str, JSON]:
         call = await self._end_of(operation, params, **options)
         result = call.result()
@@ -180,7 +163,7 @@ class ClientApi(ClientDriver):
         value: str = "",
         *,
         context: Mapping[str, str] | None = None,
-        **options: Any,
+        **options: Unpack[CallOptions],
     ) -> Completion:
         """Suggestions for the argument `name` of `ref`, of which `value` is typed so far.
 

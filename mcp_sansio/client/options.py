@@ -36,6 +36,22 @@ class ClientOptions(TypedDict, total=False):
     known: Known | None
 
 
+class CallOptions(TypedDict, total=False):
+    """What may be said of one call.
+
+    `timeout` and `max_timeout` are in seconds, and those of `ClientConfig` where they are not given. `on_progress` is
+    told how the call goes on. `headers` go with its HTTP requests. `input_responses` are the answers, by key, to the
+    questions that an earlier call came back with, and `request_state` is what came with those.
+    """
+
+    timeout: float | None
+    max_timeout: float | None
+    on_progress: OnProgress | None
+    headers: Mapping[str, str] | None
+    input_responses: Mapping[str, JSON] | None
+    request_state: str | None
+
+
 def callbacks_of(options: Mapping[str, Any]) -> dict[str, Any]:
     """The options of a `ClientDriver`."""
     return {name: options[name] for name in _CALLBACKS if name in options}
