@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from typing import Any
 
@@ -102,6 +103,25 @@ class TestEveryWay:
         assert changed != text
         with pytest.raises(AssertionError, match=r"\n-< 2 result .*\n\+< 2 result "):
             replay(changed)
+
+
+@pytest.mark.parametrize(("version", "over"), WAYS)
+async def test_what_was_recorded_on_a_loop_is_replayed(version: str, over: Any) -> None:
+    async def agree(request: JSON) -> JSON:
+        await asyncio.sleep(0)
+        return elicit_accept()
+
+    async with connect(registry(), version, over=over, on_ask=agree) as client:
+        waiting = asyncio.ensure_future(client.call_tool("wait"))
+        await client.advance(1)
+        await client.call_tool("echo", {"text": "a"})
+        await client.advance(20)
+        waiting.cancel()
+        await client.advance(1)
+        await client.call_tool("ask")
+    text = client.recorder.text()
+    replay(text, registry())
+    replay(text)
 
 
 def test_how_it_reads() -> None:

@@ -6,6 +6,8 @@ import functools
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
 
+import attrs
+
 from mcp_sansio.adapters.base import Adapter
 from mcp_sansio.adapters.selection import AdapterSet
 from mcp_sansio.changes import Change
@@ -61,31 +63,42 @@ def connect(
     ``client.simulation``. Raises ``TypeError`` where that and the test are not of one kind, plain or on a loop.
     """
     adapters = AdapterSet.default().only(revision) if isinstance(revision, str) else revision
-    engine_options: dict[str, Any] = {"adapters": adapters, **engine_options_of(options)}
-    settings = settings_of({"over": over, "headers": headers, **engine_options}, server_config)
+    return Connection(_Sides(registry, adapters, over, headers, principal, server_config, options))
 
-    def join(scheduler: Scheduler | LoopScheduler) -> JoinedClient:
-        simulation = registry
+
+@attrs.frozen
+class _Sides:
+    """The arguments of `connect`, from which both sides are made."""
+
+    served: Registry | Simulation
+    adapters: Adapter | AdapterSet | None
+    over: Over
+    headers: Mapping[str, str]
+    principal: str | None
+    server_config: Config | None
+    options: ClientOptions
+
+    def join(self, scheduler: Scheduler | LoopScheduler) -> JoinedClient:
+        """A client, and the server if there is none yet, whose tasks run on `scheduler`."""
+        simulation = self.served
         if not isinstance(simulation, Simulation):
-            simulation = Simulation(simulation, scheduler=scheduler, config=server_config)
+            simulation = Simulation(simulation, scheduler=scheduler, config=self.server_config)
         if isinstance(simulation.scheduler, Scheduler) is not isinstance(scheduler, Scheduler):
-            raise TypeError(
-                "a Simulation is joined by `with`, and one that has a client on an event loop by `async with`"
-            )
-        engine = engine_of(over, headers, runtime=simulation.runtime, **engine_options)
+            raise TypeError("a Simulation is joined by `with`, and one that was made on an event loop by `async with`")
+        options: dict[str, Any] = {"adapters": self.adapters, **engine_options_of(self.options)}
+        engine = engine_of(self.over, self.headers, runtime=simulation.runtime, **options)
+        settings = settings_of({"over": self.over, "headers": self.headers, **options}, self.server_config)
         engine.recorder = Recorder(simulation.clock, settings)
-        client = JoinedClient(simulation, engine, options)
-        client.link = link_of(simulation, engine, client, principal)
+        client = JoinedClient(simulation, engine, self.options)
+        client.link = link_of(simulation, engine, client, self.principal)
         return client
-
-    return Connection(join)
 
 
 class Connection:
     """What `connect` gives: entered by ``with`` in a plain test, and by ``async with`` on an event loop."""
 
-    def __init__(self, join: Callable[[Scheduler | LoopScheduler], JoinedClient]) -> None:
-        self._join = join
+    def __init__(self, sides: _Sides) -> None:
+        self._sides = sides
         self._entered: list[tuple[Any, JoinedClient]] = []
 
     def __enter__(self) -> PlainClient:
@@ -107,7 +120,7 @@ class Connection:
         await scheduler.close()
 
     def _enter(self, scheduler: Scheduler | LoopScheduler) -> JoinedClient:
-        client = self._join(scheduler)
+        client = self._sides.join(scheduler)
         self._entered.append((scheduler, client))
         return client
 

@@ -29,6 +29,16 @@ class _Entry:
     notes: list[str] = attrs.field(factory=list)
     outputs: list[tuple[Hashable, Output]] = attrs.field(factory=list)
 
+    def add(self, exchange: Hashable, output: Output) -> None:
+        """The server says more. What belongs to one response stays together, that to the request itself first."""
+        for position, (known, before) in enumerate(self.outputs):
+            if exchange is not None and known == exchange:
+                data, ended = before.data + output.data, output.ended
+                self.outputs[position] = exchange, attrs.evolve(before, data=data, ended=ended)
+                return
+        own = exchange is not None and exchange == self.exchange
+        self.outputs.insert(0 if own else len(self.outputs), (exchange, output))
+
 
 class Recorder:
     """Writes down what a client and a server say to each other, for people to read and for `replay` to run again.
@@ -87,7 +97,7 @@ class Recorder:
     ) -> None:
         """The server says something."""
         self._pass_time()
-        self._entries[-1].outputs.append((exchange, Output("", head, data, is_stream=is_stream, ended=ended)))
+        self._entries[-1].add(exchange, Output("", head, data, is_stream=is_stream, ended=ended))
 
     def _add(self, entry: _Entry) -> None:
         self._pass_time()
