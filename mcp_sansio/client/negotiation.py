@@ -342,21 +342,25 @@ class Negotiation:
         self.server = None if result is None else adapter.client_description(result)
 
     def _nothing_in_common(self, versions: Collection[str]) -> NegotiationFailed:
-        theirs = ", ".join(version[:100] for version in list(versions)[:20]) or "none"
         ours = ", ".join(self._engine.adapters.versions)
-        text = f"no protocol revision in common: the server speaks {theirs}, and this client {ours}"
+        text = f"no protocol revision in common: the server speaks {_quoted(versions)}, and this client {ours}"
         return NegotiationFailed(text, list(versions))
 
     def _refused(self, error: McpError) -> None:
-        ours = ", ".join(self._engine.adapters.versions)
+        ours, theirs = ", ".join(self._engine.adapters.versions), named_versions(error)
+        named = f", but {_quoted(theirs)}" if theirs else ""
         said = "; ".join([str(error), *getattr(error, "__notes__", ())])
-        self._fail(NegotiationFailed(f"the server speaks none of {ours}: {said}", named_versions(error)), error)
+        self._fail(NegotiationFailed(f"the server speaks none of {ours}{named}: {said}", theirs), error)
 
     def _fail(self, error: McpError, cause: McpError | None = None) -> None:
         error.__cause__ = cause or error.__cause__
         self.state = advance(NEGOTIATION, self.state, NegotiationInput.FAIL)
         self._drop_pending()
         self._engine.flight.fail_waiting(error)
+
+
+def _quoted(versions: Collection[str]) -> str:
+    return ", ".join(version[:100] for version in list(versions)[:20]) or "none"
 
 
 def _no_description() -> UnusableReply:

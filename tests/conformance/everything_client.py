@@ -1,7 +1,8 @@
 """The client that the official conformance suite runs: it does what each scenario asks of a client.
 
 ``python tests/conformance/everything_client.py [--binding aiohttp] URL`` is started by the suite, with the scenario's
-name, the revision and, for some, a context in the environment. What each scenario expects is laid down by the suite.
+name, the revision and, for some, a context in the environment. With ``--finds-out`` the client is not told the
+revision. What each scenario expects is laid down by the suite.
 Nothing here knows of a header, a session or a retry: it is an application that lists, calls and answers.
 """
 
@@ -123,25 +124,26 @@ SCENARIOS: dict[str, tuple[Scenario, Answer | None]] = {
 }
 
 
-def open_client(binding: str, url: str, answer: Answer | None) -> Client:
-    """A client of the run's revision, by the binding."""
+def open_client(binding: str, url: str, finds_out: bool, answer: Answer | None) -> Client:
+    """A client of the run's revision, or one that finds out what the server speaks, by the binding."""
     assert binding == "aiohttp"
     from mcp_sansio_aiohttp import Client
 
-    adapter = AdapterSet.default().by_version[os.environ["MCP_CONFORMANCE_PROTOCOL_VERSION"]]
-    return Client(url, adapter, on_ask=answer)
+    revision = os.environ["MCP_CONFORMANCE_PROTOCOL_VERSION"]
+    return Client(url, None if finds_out else AdapterSet.default().by_version[revision], on_ask=answer)
 
 
-async def main(binding: str, url: str) -> None:
+async def main(binding: str, url: str, finds_out: bool) -> None:
     """Play the scenario of the environment."""
     play, answer = SCENARIOS[os.environ["MCP_CONFORMANCE_SCENARIO"]]
-    async with open_client(binding, url, answer) as client:
+    async with open_client(binding, url, finds_out, answer) as client:
         await play(client, json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT", "{}")))
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--binding", choices=["aiohttp"], default="aiohttp")
+    parser.add_argument("--finds-out", action="store_true")
     parser.add_argument("url")
     given = parser.parse_args()
-    asyncio.run(main(given.binding, given.url))
+    asyncio.run(main(given.binding, given.url, given.finds_out))

@@ -1,6 +1,7 @@
 """The official conformance suite's client scenarios, one at a time, with the everything-client.
 
-Every scenario that is neither about authorisation nor about an extension runs at each revision that it applies to. The
+Every scenario that is neither about authorisation nor about an extension runs at each revision that it applies to, once
+with a client of that revision and once with one that finds out what the suite's server speaks. The
 suite has to be content by its exit code, which for one scenario heeds warnings and how the client ended; every check
 must have succeeded; and there must be as many as were counted when the official Python SDK's client passed, or more,
 where this client does more of what can be checked. A client that does nothing fails every scenario by that standard.
@@ -58,12 +59,15 @@ def run(folder: Path, command: str, *options: str) -> tuple[list[Tally], int, st
     return [Tally.of(result, NOT_SENT) for result in results], made.returncode, made.stdout + made.stderr
 
 
+@pytest.mark.parametrize("told", ["", "--finds-out"], ids=["told", "finding out"])
 @pytest.mark.parametrize(("revision", "scenario"), RUNS)
-def test_every_check_succeeds(revision: str, scenario: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    command = f"{sys.executable} -W error {CLIENT} --binding aiohttp"
+def test_every_check_succeeds(
+    revision: str, scenario: str, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = f"{sys.executable} -W error {CLIENT} --binding aiohttp {told}"
     (tally,), code, printed = run(tmp_path, command, "--scenario", scenario, "--spec-version", revision)
     with capsys.disabled():
-        print(table(f"client at {revision}", [tally]))
+        print(table(f"client at {revision} {told}", [tally]))
     assert (tally.faults, tally.statuses["SUCCESS"], code) == ([], RUNS[revision, scenario], 0), printed
 
 

@@ -8,7 +8,6 @@ our side speaks and, where the server said what it speaks, that too.
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 import attrs
 import pytest
@@ -82,14 +81,18 @@ async def test_the_compatibility_matrix(era: str, server: Server, where: Where) 
             with pytest.raises(NegotiationFailed) as raised:
                 async with ours:
                     await ours.list_tools()
-            assert_it_helps(str(raised.value), era)
+            assert_it_helps(raised.value, era, server)
         else:
             async with ours:
                 assert (await ours.initialize()).revision == expected
                 assert await ours.list_tools()
 
 
-def assert_it_helps(said: str, era: str) -> None:
-    """The error names a revision that our side would have spoken."""
-    named: dict[str, Any] = {"modern": NEWEST, "legacy": STABLE, FIRST: FIRST}
-    assert named[era] in said
+def assert_it_helps(error: NegotiationFailed, era: str, server: Server) -> None:
+    """It names what our side would have spoken, and what the server speaks, where the server says that."""
+    assert {"modern": NEWEST, "legacy": STABLE, FIRST: FIRST}[era] in str(error)
+    spoken = {"modern": {NEWEST}, "legacy": {STABLE, "2025-06-18", "2025-03-26", FIRST}, FIRST: {FIRST}}[server.era]
+    assert spoken.issuperset(error.versions)
+    if server.project is None and server.transport != "sse":  # which answers no POST
+        assert spoken == set(error.versions)
+    assert all(version in str(error) for version in error.versions)
