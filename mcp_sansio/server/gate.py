@@ -32,7 +32,7 @@ def fault_of_host(headers: Headers, *, loopback: bool, allowed: Collection[str])
         return None
     value = headers.get("host")
     if value is None:
-        return None if loopback and not allowed else _misdirected("")
+        return _misdirected("") if allowed else None
     parsed = parse_host(value)
     if parsed is not None and ((loopback and _is_loopback(parsed[0])) or _matches(parsed, allowed)):
         return None
@@ -57,18 +57,16 @@ def fault_of_origin(
     origin = parse_origin(value)
     if origin is not None and loopback and _is_loopback(origin[1]):
         return None
-    if origin is not None and _is_same_host(origin, headers.get("host"), loopback=loopback, allowed=allowed_hosts):
+    if origin is not None and _is_same_host(origin, headers.get("host"), allowed_hosts):
         return None
     return Failure(
         FailureKind.FORBIDDEN, "the Origin header names an origin that may not talk to this server", value[:200]
     )
 
 
-def _is_same_host(
-    origin: tuple[str, str, int | None], host: str | None, *, loopback: bool, allowed: Collection[str]
-) -> bool:
+def _is_same_host(origin: tuple[str, str, int | None], host: str | None, allowed: Collection[str]) -> bool:
     parsed = parse_host(host) if host is not None else None
-    if parsed is None or not (_matches(parsed, allowed) or (loopback and _is_loopback(parsed[0]))):
+    if parsed is None or not _matches(parsed, allowed):
         return False
     scheme, name, port = origin
     default = _DEFAULT_PORTS.get(scheme)

@@ -576,6 +576,15 @@ def test_a_page_may_talk_to_the_host_that_it_came_from(origin: str, host: str, a
     assert refused is not allowed
 
 
+@pytest.mark.parametrize("name", ["evil.test", "localhost", "127.0.0.1"])
+def test_a_host_that_is_not_known_to_be_this_one_lets_no_page_in(name: str) -> None:
+    """Any name may lead here (DNS rebinding), and the page of that name would be at home."""
+    headers = {"Origin": f"http://{name}", "Host": name}
+    assert Simulation(registry()).http(b"{", headers=headers).status == 403
+    status = 421 if name == "evil.test" else 400
+    assert Simulation(registry()).http(b"{", headers=headers, loopback=True).status == status
+
+
 def test_a_page_of_a_server_on_a_loopback_socket() -> None:
     config = Config(allowed_hosts=["mcp.example"], allowed_origins=["https://app.example"])
     for loopback, status in ((True, 400), (False, 421)):
