@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mcp_sansio import Config, Exchange, Failure, FailureKind, Head, PeerFaulted, Registry
+from mcp_sansio import AdapterSet, Config, Exchange, Failure, FailureKind, Head, PeerFaulted, Registry
 from mcp_sansio.testing import SimulatedHttp, Simulation
 from mcp_sansio.wire.json import encode
 from speak import ENVELOPE, HANDSHAKE, META, VERSIONS, Channel, Http, assert_json, notification
@@ -94,6 +94,19 @@ def test_bad_envelopes_without_handshake(version: str, message: dict[str, Any], 
     speaker = Http(version, registry())
     headers = {"Mcp-Method": str(message.get("method")), "Mcp-Session-Id": None}
     assert_json(speaker.post(message, headers=headers), 400, error(version, code, text, id))
+
+
+@pytest.mark.parametrize("version", ENVELOPE)
+@pytest.mark.parametrize("member", [{"result": {}}, {"error": {"code": 1, "message": "no"}}])
+def test_a_response_where_clients_send_none(version: str, member: Any) -> None:
+    message = {"jsonrpc": "2.0", "id": 1, **member}
+    text = "this protocol revision has no responses from clients"
+    assert_json(Http(version, registry()).post(message), 400, error(version, -32600, text))
+    # On a channel nothing comes back: it would be an answer to an answer.
+    channel = Simulation(registry(), adapters=AdapterSet.default().only(version)).channel()
+    channel.send(message)
+    faulted = PeerFaulted(Failure(FailureKind.MALFORMED, text))
+    assert (channel.messages, channel.happened) == ([], [faulted])
 
 
 @pytest.mark.parametrize("version", VERSIONS)
