@@ -9,7 +9,7 @@ from rows import Row
 
 @dataclass(frozen=True)
 class Contestant:
-    """A server of `bench/servers`.
+    """A server of `bench/servers`, and a client of `bench/clients` that has the same name.
 
     `unable` says why it has no row, by the row's kind or its way of asking, with or without the transport before it.
     """
@@ -19,7 +19,7 @@ class Contestant:
     environment: str
     script: str
     unable: dict[str, str] = field(default_factory=dict)
-    transports: tuple[str, ...] = ("http", "stdio")
+    transports: tuple[str, ...] = ("http", "stdio", "client")
 
     def cannot(self, row: Row) -> str | None:
         """Why it cannot do `row`, or ``None``."""

@@ -52,13 +52,13 @@ class Run:
 
 
 class Process:
-    """A server of `bench/servers`, run by `python`."""
+    """A server of `bench/servers` or a client of `bench/clients`, run by `python`."""
 
-    def __init__(self, python: Path, script: Path, transport: str) -> None:
+    def __init__(self, python: Path, script: Path, *arguments: str) -> None:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
         self.errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
         self.popen = subprocess.Popen(
-            [python, script, transport],
+            [python, script, *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self.errors,
@@ -470,6 +470,32 @@ class StdioLoad:
 
     def close(self) -> None:
         """End the server."""
+        self.process.close()
+
+
+# Clients --------------------------------------------------------------------------------------------------------------
+
+
+class ClientLoad:
+    """A client of `bench/clients`, which calls the server at `port` when it is told to."""
+
+    def __init__(self, row: Row, python: Path, script: Path, port: int) -> None:
+        self.callers = rows.CALLERS if row.kind == "many" else 1
+        self.process = Process(python, script, f"http://127.0.0.1:{port}/mcp", row.revision)
+
+    def verify(self) -> list[Any]:
+        """Wait until it has made a call, whose answer it checks. Raises `Wrong`."""
+        self.process.read_lines(1)
+        return []
+
+    def run(self, seconds: float) -> Run:
+        """Have it call for about so many seconds. The processor time is the client's."""
+        self.process.write(f"{seconds} {self.callers}\n".encode())
+        made = json.loads(self.process.read_lines(1))
+        return Run(made["exchanges"], made["seconds"], made["processor"])
+
+    def close(self) -> None:
+        """End the client."""
         self.process.close()
 
 

@@ -105,7 +105,7 @@ def line_of(result: dict[str, Any]) -> str:
 def tables(results: dict[str, Any], *, exact: bool) -> dict[str, list[list[str]]]:
     """The tables, each with its header first, by name."""
     found = {"core": core_table(results["core"])}
-    for transport in ("http", "stdio"):
+    for transport in ("http", "stdio", "client"):
         here = [row for row in results["rows"] if row["name"].startswith(f"{transport}/")]
         found[transport] = compared_table(here, exact=exact)
     return {name: table for name, table in found.items() if len(table) > 1}
@@ -197,6 +197,10 @@ GOALS = (
     ("stdio/call/2025-11-25", 0.70),
     ("http/list/2026-07-28", 0.85),
     ("http/list/2025-11-25", 0.85),
+    ("client/one/2026-07-28", 0.65),
+    ("client/one/2025-11-25", 0.65),
+    ("client/many/2026-07-28", 0.65),
+    ("client/many/2025-11-25", 0.65),
 )
 AHEAD_OF_TINY = (
     ("stdio/pipelined/2026-07-28", 5.0),
@@ -234,7 +238,7 @@ def page(results: dict[str, Any]) -> str:
     filled["machine"] = machine(results["about"])
     filled["generator"] = generator(results)
     filled["notes"] = "\n".join(f"- {note}" for note in notes(results))
-    for name in ("core", "http", "stdio", "growth", "machine", "generator", "notes"):
+    for name in ("core", "http", "stdio", "client", "growth", "machine", "generator", "notes"):
         text = text.replace(f"{{{{ {name} }}}}", filled.get(name) or ("" if name == "notes" else missing))
     return text.rstrip() + "\n"
 

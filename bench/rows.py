@@ -23,6 +23,7 @@ NAME = "Ada"
 _FINISH = re.compile(r'\{\s*"mcpAnswers"')
 BATCH = 50
 IN_FLIGHT = 32
+CALLERS = 8
 
 #: Each kind of exchange: what its row is called, and the revisions that it is measured on.
 KINDS = {
@@ -34,6 +35,8 @@ KINDS = {
     "batch": (f"batch of {BATCH} `tools/call`", (OLDER,)),
     "pipelined": (f"`tools/call`, {IN_FLIGHT} in flight", (NEW, OLD)),
     "start": ("first answer after process start", (NEW, OLD)),
+    "one": ("`tools/call`, one caller", (NEW, OLD)),
+    "many": (f"`tools/call`, {CALLERS} callers at once", (NEW, OLD)),
 }
 WAYS = {
     NEW: ("mrtr", "the question is the result: two rounds"),
@@ -45,6 +48,7 @@ TRANSPORT_KINDS = {
     "core-http": ("call", "list", "read", "stream", "ask", "batch"),
     "http": ("call", "list", "read", "stream", "ask", "batch"),
     "stdio": ("call", "list", "read", "stream", "ask", "batch", "pipelined", "start"),
+    "client": ("one", "many"),
 }
 
 

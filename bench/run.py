@@ -37,7 +37,7 @@ import load
 import report
 import rows
 from contestants import CONTESTANTS, Contestant
-from load import HttpLoad, Process, StdioLoad
+from load import ClientLoad, HttpLoad, Process, StdioLoad
 from rows import Row, Wrong
 
 from sockets import open_streams
@@ -91,8 +91,12 @@ class Bench:
             process.close()
         self._serving.clear()
 
-    def open(self, contestant: Contestant, row: Row) -> HttpLoad | StdioLoad:
-        """A client of that contestant, for `row`."""
+    def open(self, contestant: Contestant, row: Row) -> HttpLoad | StdioLoad | ClientLoad:
+        """What makes the exchanges of `row` with that contestant."""
+        if row.transport == "client":
+            [bare] = (one for one in self.contestants if one.name == "bare")
+            script = HERE / "clients" / contestant.script
+            return ClientLoad(row, envs.python_of(contestant.environment), script, self.serving(bare)[1])
         if row.transport == "http":
             return HttpLoad(row, *self.serving(contestant))
         return StdioLoad(row, self.start(contestant, "stdio"))
@@ -112,7 +116,7 @@ class Bench:
         return {"name": row.name, "title": row.title, "cells": cells}
 
     def _rates(self, row: Row, able: list[Contestant], cells: dict[str, dict[str, Any]]) -> None:
-        loads: dict[str, HttpLoad | StdioLoad] = {}
+        loads: dict[str, HttpLoad | StdioLoad | ClientLoad] = {}
         answers: dict[str, Any] = {}
         try:
             for contestant in able:
@@ -277,9 +281,9 @@ def measure(given: argparse.Namespace) -> None:
         results["core"] = core_rows(given.rows, given.rounds, given.seconds / 3)
     bench = Bench(chosen(given.only), given.rounds, given.seconds)
     try:
-        for transport in ("http", "stdio"):
+        for transport in ("http", "stdio", "client"):
             here = [row for row in wanted if row.transport == transport]
-            if here:
+            if here and transport != "client":
                 results["generator"].append(bench.generator(transport))
                 print(report.line_of(results["generator"][-1]), flush=True)
             for row in here:

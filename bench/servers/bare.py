@@ -20,6 +20,7 @@ decode, encode = msgspec.json.Decoder().decode, msgspec.json.Encoder().encode
 
 META = "io.modelcontextprotocol/"
 INFO = {"name": "bench", "version": "1.0"}
+UNCACHED = {"ttlMs": 0, "cacheScope": "private"}
 CAPABILITIES = {
     "logging": {},
     "prompts": {"listChanged": True},
@@ -51,7 +52,7 @@ def answer(message: Message) -> bytes | list[bytes] | Asked | None:
     """What a message is answered with: a message, several of them, a question that comes first, or nothing."""
     if isinstance(message, list):
         return b"".join((b"[", b",".join(map(answer, message)), b"]"))
-    return METHODS[message["method"]](message["id"], message["params"]) if "id" in message else None
+    return METHODS[message["method"]](message["id"], message.get("params", {})) if "id" in message else None
 
 
 def reply(message_id: Any, params: Message, body: Message, **hint: Any) -> bytes:
@@ -72,6 +73,12 @@ def initialize(message_id: Any, params: Message) -> bytes:
     """The handshake."""
     body = {"protocolVersion": params["protocolVersion"], "capabilities": CAPABILITIES, "serverInfo": INFO}
     return reply(message_id, params, body)
+
+
+def discover(message_id: Any, params: Message) -> bytes:
+    """The description that a client may ask for in place of it."""
+    versions = [params["_meta"][META + "protocolVersion"]]
+    return reply(message_id, params, {"supportedVersions": versions, "capabilities": CAPABILITIES}, **UNCACHED)
 
 
 def call(message_id: Any, params: Message) -> bytes | list[bytes] | Asked:
@@ -123,7 +130,7 @@ def greet(asked: Message, answered: Message) -> bytes:
 def read(message_id: Any, params: Message) -> bytes:
     """The resource."""
     contents = {"uri": workload.URI, "text": workload.TEXT, "mimeType": "text/plain"}
-    return reply(message_id, params, {"contents": [contents]}, ttlMs=0, cacheScope="private")
+    return reply(message_id, params, {"contents": [contents]}, **UNCACHED)
 
 
 def list_tools(message_id: Any, params: Message) -> bytes:
@@ -149,7 +156,13 @@ def listed(version: str | None) -> tuple[bytes, bytes]:
     return head + b'"id":', tail
 
 
-METHODS = {"initialize": initialize, "tools/call": call, "tools/list": list_tools, "resources/read": read}
+METHODS = {
+    "initialize": initialize,
+    "server/discover": discover,
+    "tools/call": call,
+    "tools/list": list_tools,
+    "resources/read": read,
+}
 TOOLS = {"add": add, "report": report, "ask": ask}
 
 
