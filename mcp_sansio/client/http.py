@@ -129,8 +129,11 @@ class HttpClientSession(ClientEngine):
 
     def next_deadline(self) -> float | None:
         """See `ClientEngine.next_deadline`."""
-        due = (super().next_deadline(), self.timers.next_deadline(), self.exchanges.next_deadline())
-        return min((deadline for deadline in due if deadline is not None), default=None)
+        earliest = super().next_deadline()
+        for due in (self.timers.next_deadline(), self.exchanges.next_deadline()):
+            if due is not None and (earliest is None or due < earliest):
+                earliest = due
+        return earliest
 
     # Getters
 

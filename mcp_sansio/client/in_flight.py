@@ -11,7 +11,7 @@ from mcp_sansio.adapters.base import Adapter
 from mcp_sansio.errors import CallTimeout, ConnectionLost, McpError, UnusableReply
 from mcp_sansio.operation import Operation
 from mcp_sansio.outcome import FailureKind, Rejected
-from mcp_sansio.types import JSON, RequestId
+from mcp_sansio.types import JSON, LogLevel, ProgressToken, RequestId
 from mcp_sansio.wire.jsonrpc import encode_request
 
 from ._state import CallInput, CallState, NegotiationState
@@ -41,6 +41,7 @@ class InFlight:
         #: No call is due before this time. It may be too soon: a call that ends, as most do long before they are due,
         #: leaves it as it is.
         self._earliest = inf
+        self._decoration: tuple[Adapter, LogLevel | None, dict[str, JSON]] | None = None
 
     # Getters
 
@@ -164,13 +165,8 @@ class InFlight:
         method = adapter.method_for(operation)
         assert method is not None
         if purpose is not Purpose.HANDSHAKE:
-            params = adapter.client_decorate_params(
-                params,
-                self._engine.client_info,
-                self._engine.capabilities_for(adapter),
-                progress_token=request_id if call is not None and call.wants_progress else None,
-                log_level=self._engine.log_level,
-            )
+            token = request_id if call is not None and call.wants_progress else None
+            params = self._decorated(adapter, params, token)
         request = OutgoingRequest(
             id=request_id,
             purpose=purpose,
@@ -183,6 +179,22 @@ class InFlight:
         )
         self._requests[request_id] = request
         return request
+
+    def _decorated(
+        self, adapter: Adapter, params: Mapping[str, JSON], token: ProgressToken | None
+    ) -> Mapping[str, JSON]:
+        """`params` with what a request says of its client. Where that is all, it was said the last time as well."""
+        engine, level = self._engine, self._engine.log_level
+        if token is not None or "_meta" in params:
+            capabilities = engine.capabilities_for(adapter)
+            return adapter.client_decorate_params(
+                params, engine.client_info, capabilities, progress_token=token, log_level=level
+            )
+        if self._decoration is None or self._decoration[:2] != (adapter, level):
+            capabilities = engine.capabilities_for(adapter)
+            said = adapter.client_decorate_params({}, engine.client_info, capabilities, log_level=level)
+            self._decoration = adapter, level, said
+        return {**params, **self._decoration[2]}
 
     def take(self, request: OutgoingRequest) -> bool:
         """The reply to `request` is here. False where none is due."""

@@ -25,7 +25,7 @@ class Timers:
 
     def next_deadline(self) -> float | None:
         """When to call `handle_timeout`."""
-        return min((at for at, _ in self._set.values()), default=None)
+        return min(at for at, _ in self._set.values()) if self._set else None
 
     def handle_timeout(self, now: float) -> None:
         """Do what is due, the earliest first. What that sets anew waits for the next time."""

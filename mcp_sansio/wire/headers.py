@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from ipaddress import AddressValueError, IPv6Address
-from typing import TypeVar, overload
+from typing import Any, TypeVar, overload
 from urllib.parse import parse_qsl, unquote
 
 from .json import mend
@@ -29,7 +29,10 @@ class Headers(Mapping[str, str]):
 
     def __init__(self, source: Mapping[str, str] | Iterable[tuple[str, str]] = ()) -> None:
         values: dict[str, str] = {}
-        for name, value in source.items() if isinstance(source, Mapping) else source:
+        given: Any = source
+        if hasattr(given, "items"):  # quicker than to ask whether it is a mapping
+            given = given.items()
+        for name, value in given:
             lower = name.lower()
             values[lower] = f"{values[lower]}, {value}" if lower in values else value
         self._values = values

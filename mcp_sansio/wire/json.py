@@ -168,6 +168,8 @@ def fault_of(value: JSON, *, max_depth: int = MAX_DEPTH) -> str | None:
     subclasses of these. Faults are other types and keys, numbers that are not finite, integers of over 4300 characters,
     and more than `max_depth` containers inside one another, which a container that holds itself always has.
     """
+    if _is_plain(value, min(_FEW_LEVELS, max_depth)):
+        return None
     path: list[str | int] = []
     open_containers: list[Iterator[tuple[str | int, JSON]]] = [iter((("", value),))]
     while open_containers:
@@ -188,6 +190,25 @@ def fault_of(value: JSON, *, max_depth: int = MAX_DEPTH) -> str | None:
             if path:
                 path.pop()
     return None
+
+
+#: Most values nest no deeper, and have members of the plain types alone.
+_FEW_LEVELS = 4
+
+
+def _is_plain(value: JSON, levels: int) -> bool:
+    """Whether a value is certainly JSON, of at most so many `levels`. It is quick to say so, and cannot say why not."""
+    kind = type(value)
+    if kind is dict:
+        if levels == 0:
+            return False
+        for key, item in value.items():
+            if type(key) is not str or not (type(item) in _ATOMS or _is_plain(item, levels - 1)):
+                return False
+        return True
+    if kind is list:
+        return levels > 0 and all(_is_plain(item, levels - 1) for item in value)
+    return kind in _ATOMS or (kind is int and _BOTTOM < value < _TOP) or (kind is float and isfinite(value))
 
 
 _CONTAINERS = (dict, list, tuple)

@@ -6,10 +6,12 @@ import asyncio
 import secrets
 import time
 from collections.abc import Awaitable, Callable
+from functools import lru_cache
 from io import BytesIO
 from typing import Unpack
 
-from aiohttp import ClientSession, ClientTimeout, DummyCookieJar, TCPConnector
+from aiohttp import BytesPayload, ClientSession, ClientTimeout, DummyCookieJar, TCPConnector
+from yarl import URL
 
 from mcp_sansio import Adapter, AdapterSet, ClientOptions, GivenHeaders, HttpClientApi, HttpRequest, Runtime
 
@@ -67,9 +69,9 @@ class Client(HttpClientApi["asyncio.Task[None]"]):
         headers, body = request.headers, request.body
         response = await session.request(
             request.method,
-            request.url,
+            _url(request.url),
             headers=headers if session.auto_decompress else {**_UNCOMPRESSED, **headers},
-            data=BytesIO(body) if len(body) > _LARGE else body or None,
+            data=BytesPayload(body) if len(body) <= _LARGE else BytesIO(body),
             allow_redirects=False,
             raise_for_status=False,
             timeout=_NO_TIMEOUT,
@@ -91,6 +93,10 @@ class Client(HttpClientApi["asyncio.Task[None]"]):
         # Were the number of connections limited, streams that are listened to could use them up.
         self._session = ClientSession(connector=TCPConnector(limit=0), cookie_jar=DummyCookieJar())
         return self._session
+
+
+# The same few for as long as a client lives.
+_url = lru_cache(maxsize=64)(URL)
 
 
 def _call_at(when: float, callback: Callable[[], None]) -> asyncio.TimerHandle:

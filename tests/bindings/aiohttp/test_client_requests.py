@@ -334,7 +334,7 @@ async def test_questions_leave_connections_for_their_answers(version: str) -> No
 
     async def on_ask(request: JSON) -> JSON:
         asked.append(request)
-        if len(asked) == 120:
+        if len(asked) == 90:
             all_asked.set()
         await all_asked.wait()
         return elicit_accept()
@@ -343,5 +343,5 @@ async def test_questions_leave_connections_for_their_answers(version: str) -> No
         serving(Endpoint(registry).app()) as site,
         calling(site, version, on_ask=on_ask, config=ClientConfig(max_questions=200)) as client,
     ):
-        said = await asyncio.gather(*(client.call_tool("confirm") for _ in range(120)))
+        said = await asyncio.gather(*(client.call_tool("confirm") for _ in range(90)))
     assert {one.content[0].text for one in said} == {"accept"}
