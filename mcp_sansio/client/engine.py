@@ -308,18 +308,27 @@ class ClientEngine:
         self._events.append(ServerFaulted(text[:_LONGEST_FAULT], matters))
 
     def settled(self) -> None:
-        """It is known what is spoken."""
+        """It is known what is spoken. A log level goes first: the calls that wait are to be logged by it."""
         adapter, server = self.negotiation.adapter, self.negotiation.server
         assert adapter is not None
         has_logs = server is not None and "logging" in server.capabilities
-        if self.log_level is not None and has_logs and adapter.method_for(Operation.SET_LOG_LEVEL) is not None:
-            self.flight.internal_call(Operation.SET_LOG_LEVEL, {"level": self.log_level}, self._log_level_set)
-        self.listeners.settled()
-        self.flight.send_waiting()
+        if self.log_level is None or not has_logs or adapter.method_for(Operation.SET_LOG_LEVEL) is None:
+            self._go_on()
+            return
+        timeout = self.config.probe_timeout
+        call = self.flight.new_call(Operation.SET_LOG_LEVEL, {"level": self.log_level}, timeout, timeout)
+        call.then = self._log_level_set
+        self.flight.start(call)
 
     def _log_level_set(self, call: OutgoingCall) -> None:
         if isinstance(call.outcome, Failed):
             self.fault(f"the log level was not taken: {call.outcome.error}", matters=True)
+        if self.negotiation.state is NegotiationState.READY:
+            self._go_on()
+
+    def _go_on(self) -> None:
+        self.listeners.settled()
+        self.flight.send_waiting()
 
     def notify_of(self, adapter: Adapter, operation: Operation) -> None:
         """Send the notification that `operation` is."""

@@ -65,14 +65,35 @@ def test_the_log_level_is_set_after_the_handshake(version: str) -> None:
     bare = Line(version, log_level="error")
     bare.settle(version)
     assert bare.methods() == ["notifications/initialized"]
-    line = Line(version, log_level="error")
-    line.engine.call(Operation.DESCRIBE)
+    line = Line(version, log_level="error", wants_changes=True)
+    echo(line)
     line.reply({**description(version), "capabilities": {"logging": {}}})
     _, asked = line.take()
     assert (asked["method"], asked["params"]) == ("logging/setLevel", {"level": "error"})
     assert line.refuse(-32601, "no logs here") == [
         ServerFaulted("the log level was not taken: no logs here (code -32601)", matters=True)
     ]
+    assert line.methods() == ["tools/call"], "what was to be logged by it waited for it"
+
+
+@pytest.mark.parametrize("version", HANDSHAKE)
+def test_a_log_level_that_is_not_answered_holds_nothing_up_for_long(version: str) -> None:
+    line = Line(version, log_level="error")
+    call = echo(line)
+    line.reply({**description(version), "capabilities": {"logging": {}}})
+    line.wait(5)
+    assert line.methods()[-1] == "tools/call"
+    line.reply(RESULT)
+    assert outcome_of(call) == RESULT
+
+
+@pytest.mark.parametrize("version", HANDSHAKE)
+def test_the_end_while_the_log_level_is_set(version: str) -> None:
+    line = Line(version, log_level="error")
+    call = echo(line)
+    line.reply({**description(version), "capabilities": {"logging": {}}})
+    line.engine.receive_eof("gone")
+    assert (failure_of(call), line.take()) == (("ConnectionLost", "gone"), [])
 
 
 @pytest.mark.parametrize("version", VERSIONS)
