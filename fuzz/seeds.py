@@ -65,6 +65,7 @@ _HEADERS = (
     *("application/json; charset=utf-8", 'text/*;q=0.5;a="b,c", */*;q=0', "localhost:8000", "[::1]:80"),
     *("https://a.example:443", "null", "=?base64?ZWNobw==?=", "/mcp?mcp=2025-11-25&a=%20+b#c", "http://h/x?y"),
 )
+_REFERENCES = ("messages?x=1", "//host.example:443/x", "?x", "http://user@h/", "/\\evil", "https://[::1]:80/a b", "#f")
 _STREAMS = (
     b"id: 1-2\nretry: 1000\ndata:\n\n",
     b":\n\nevent: endpoint\ndata: /messages?session_id=x\n\n",
@@ -87,4 +88,7 @@ def of(target: str) -> list[bytes]:
         "messages": lambda: [*texts, *(b"\n".join(texts[place : place + 4]) for place in range(0, len(texts), 4))],
         "http": lambda: list(_conversations()),
         "channel": lambda: list(_conversations()),
+        "channel_client": lambda: list(_conversations()),
+        "http_client": lambda: list(_conversations()),
+        "urls": lambda: [text.encode() for text in _REFERENCES],
     }[target]()

@@ -18,12 +18,17 @@ from mcp_sansio.simplify import simplified, stripped
 from mcp_sansio.uri_template import UriTemplate
 from mcp_sansio.wire import headers as wire_headers
 from mcp_sansio.wire import json as wire_json
+from mcp_sansio.wire import urls as wire_urls
 from mcp_sansio.wire.jsonrpc import Shape, classify
 from mcp_sansio.wire.lines import LineDecoder, Overlong, encode_line
 from mcp_sansio.wire.sse import EventDecoder, Oversize, ServerSentEvent, encode_event
+from servers import HostileServer
+from web_servers import STEPS as WEB_STEPS
+from web_servers import HostileWeb
 from world import ChannelWorld, Errors, HttpWorld, World
 
 STEPS = 12
+CLIENT_STEPS = ("start", "give_up", "answer", "reply", "reply", "reply", "notify", "push", "overlong", "pass_time")
 
 
 class Bytes:
@@ -279,7 +284,37 @@ def messages(data: bytes) -> None:
     assert not errors.said, errors.said[0]
 
 
+def channel_client(data: bytes) -> None:
+    """A client's channel, and a server that says anything on it."""
+    choices = Bytes(data)
+    server = HostileServer(choices)
+    server.start()
+    for _ in itertools.takewhile(lambda _: bool(choices), range(STEPS)):
+        getattr(server, grammar.pick(choices, CLIENT_STEPS))()
+    server.close()
+
+
+def http_client(data: bytes) -> None:
+    """A client of HTTP, and a server that answers anything."""
+    choices = Bytes(data)
+    web = HostileWeb(choices)
+    web.call()
+    for _ in itertools.takewhile(lambda _: bool(choices), range(2 * STEPS)):
+        getattr(web, grammar.pick(choices, WEB_STEPS))()
+    web.close()
+
+
+def urls(data: bytes) -> None:
+    """References: a URL that has an origin, or nothing."""
+    url = wire_urls.resolve("https://host.example/a/b?c#d", data.decode("utf-8", "surrogateescape"))
+    assert url is None or wire_urls.origin_of(url) is not None
+    assert url is None or wire_urls.resolve(url, "") == url
+
+
 TARGETS: dict[str, Callable[[bytes], None]] = {
     target.__name__: target
-    for target in (json, lines, sse, headers, templates, schemas, request, messages, http, channel)
+    for target in (
+        *(json, lines, sse, headers, urls, templates, schemas, request, messages, http, channel),
+        *(channel_client, http_client),
+    )
 }

@@ -150,7 +150,9 @@ class HttpClientSession(ClientEngine):
     # What a transport supplies
 
     def transmit(self, request: OutgoingRequest) -> None:
-        """See `ClientEngine.transmit`."""
+        """See `ClientEngine.transmit`. What there is no handshake for is asked at the one endpoint."""
+        if self.is_pair and not request.adapter.has_handshake:
+            self._use(Streamable(self))
         self._carrier.transmit(request)
 
     def notify(self, message: bytes, adapter: Adapter) -> None:

@@ -401,6 +401,13 @@ def test_a_pair_that_is_known_is_gone_to_at_once() -> None:
     assert not call.ended or outcome(call)[0] == "ConnectionLost"
 
 
+def test_a_pair_that_is_known_says_nothing_to_a_client_that_may_not_speak_it() -> None:
+    client = Client("2026-07-28", known=Known("2024-11-05", pair=True))
+    client.call()
+    probe = client.request()
+    assert (probe.method, message_of(probe)["method"]) == ("POST", "server/discover")
+
+
 def test_ping_is_a_call_like_any_other() -> None:
     client, stream = pair()
     ping = client.engine.call(Operation.PING)
