@@ -280,7 +280,7 @@ class Adapter(ClientRole):
         return self.finished(body, registry)
 
     def _completion(self, call: Call, registry: Registry, completion: Completion) -> dict[str, JSON]:
-        return self.finished({"completion": {**to_wire(completion), "values": list(completion.values)}}, registry)
+        return self.finished({"completion": to_wire(completion)}, registry)
 
     # Outbound: what goes with a call, and what does not
 

@@ -335,21 +335,26 @@ def test_repr() -> None:
     }
 
 
-FLAGS = {
-    # can_ask, can_push_ask, asks_in_arguments, has_handshake, allows_batch, carries_state
-    "2026-07-28": (True, False, False, False, False, True),
-    "2025-11-25": (False, True, False, True, False, False),
-    "2025-06-18": (False, True, False, True, False, False),
-    "2025-03-26": (False, False, True, True, True, True),
-    "2024-11-05": (False, False, True, True, False, True),
+#: Each flag, and the revisions that it is set on.
+FLAGS: dict[str, set[str]] = {
+    "can_ask": {"2026-07-28"},
+    "can_push_ask": {"2025-11-25", "2025-06-18"},
+    "asks_in_arguments": {"2025-03-26", "2024-11-05"},
+    "carries_state": {"2026-07-28", "2025-03-26", "2024-11-05"},
+    "has_handshake": {"2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"},
+    "allows_batch": {"2025-03-26"},
+    "is_implied": {"2025-03-26"},
+    "disconnect_cancels": {"2026-07-28"},
+    "resumes_streams": {"2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"},
+    "primes_streams": {"2025-11-25"},
+    "null_error_id": {"2025-06-18", "2025-03-26", "2024-11-05"},
 }
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-def test_flags(version: str) -> None:
-    adapter = ALL.by_version[version]
-    names = ("can_ask", "can_push_ask", "asks_in_arguments", "has_handshake", "allows_batch", "carries_state")
-    assert tuple(getattr(adapter, name) for name in names) == FLAGS[version]
+@pytest.mark.parametrize("flag", FLAGS)
+def test_flags(flag: str) -> None:
+    held = {adapter.version: getattr(adapter, flag) for adapter in ALL.adapters}
+    assert held == {version: version in FLAGS[flag] for version in VERSIONS}
 
 
 #: The JSON-RPC code and the HTTP status of each kind of failure, with a handshake and without.

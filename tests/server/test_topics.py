@@ -7,6 +7,7 @@ import pytest
 from mcp_sansio import AdapterSet, Change, ChangeKind
 from mcp_sansio.adapters.base import Adapter
 from mcp_sansio.server.topics import Frame, Topics
+from mcp_sansio.wire.json import decode
 
 ADAPTERS = AdapterSet.default().adapters
 CHANGES = [*(Change(kind) for kind in ChangeKind if kind is not ChangeKind.RESOURCE_UPDATED)]
@@ -40,6 +41,16 @@ def test_a_change_is_encoded_once_for_each_revision(change: Change) -> None:
     for reader, same in zip(readers, reversed(readers), strict=True):
         assert reader.frames == [reader.adapter.change_frame(change)]
         assert reader.frames[0] is same.frames[0]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_stands_around_the_id_of_a_subscription(change: Change) -> None:
+    for adapter in ADAPTERS:
+        head, tail = adapter.change_frame(change)
+        assert (tail is None) is adapter.has_handshake
+        params = decode(head if tail is None else head + b'"L"' + tail).get("params", {})
+        assert params.get("uri") == change.uri
+        assert params.get("_meta") == (None if tail is None else {"io.modelcontextprotocol/subscriptionId": "L"})
 
 
 def test_nothing_is_kept_for_nobody() -> None:
