@@ -115,7 +115,7 @@ class Pair:
     def found(self, finding: Finding) -> None:
         """See `Job.found`."""
         if isinstance(finding, Message):
-            self.client.deliver(finding.data, None)
+            self._received(finding.data)
         elif isinstance(finding, Named):
             self._named(finding)
         elif isinstance(finding, Overlong):
@@ -134,6 +134,12 @@ class Pair:
         error = ConnectionLost(reason)
         error.__cause__ = cause
         self._ended(error)
+
+    def _received(self, message: bytes) -> None:
+        if self._endpoint is None:
+            self.client.fault("a message before the endpoint was named, when nothing had been sent")
+        else:
+            self.client.deliver(message, None)
 
     def _named(self, event: Named) -> None:
         # The first endpoint is the endpoint: a later one could only lead somewhere else.

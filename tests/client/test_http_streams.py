@@ -325,6 +325,16 @@ def test_with_its_stream_everything_on_the_pair_is_gone_and_the_next_call_begins
     assert not call.ended
 
 
+def test_what_was_not_sent_yet_cannot_be_answered() -> None:
+    client = Client("2024-11-05")
+    call = client.call()
+    client.respond(client.request(), status=405)
+    stream = client.request()
+    client.stream(stream, event(response(2, initialized("2024-11-05"))), event(b"/m", name="endpoint"), end=False)
+    assert message_of(client.request())["method"] == "initialize"
+    assert (call.ended, len(client.faults)) == (False, 1)
+
+
 def test_a_message_that_the_pair_does_not_take_fails_its_call_alone() -> None:
     client, stream = pair()
     calls = [client.call() for _ in range(4)]
