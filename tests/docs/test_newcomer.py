@@ -57,6 +57,13 @@ def test_curl_gets_the_answer_that_the_readme_shows(port: int) -> None:
     assert answer == json.loads(shown)
 
 
+def test_the_client_of_the_command_line_calls_the_tool(port: int) -> None:
+    (line,) = [line for block in CONSOLE for line in block.splitlines() if "-m mcp_sansio_aiohttp" in line]
+    words = shlex.split(line.replace(":8000/", f":{port}/"))[1:]
+    called = subprocess.run([sys.executable, *words], capture_output=True, text=True, timeout=60, check=True)
+    assert called.stdout == "5\n"
+
+
 def test_the_two_commands_are_a_line_each() -> None:
     """They are pasted as they stand, and .ci/run takes them from here."""
     commands = [block for block in CONSOLE if block.startswith("python3 -m venv .venv && ")]
