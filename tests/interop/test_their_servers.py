@@ -152,6 +152,19 @@ async def test_asking(way: Way, where: Where) -> None:
             assert text(await ours.call_tool("folders")) == "home=file:///home/ada, None=file:///tmp"
 
 
+@pytest.mark.parametrize("way", [way for way in WAYS if way.is_modern], ids=str)
+async def test_the_manual_round(way: Way, where: Where) -> None:
+    """Without anybody to ask, the question is what the caller gets, and the answer goes with the next call."""
+    async with meeting(way, where) as ours:
+        asked = await ours.call_tool("confirm", {"what": "tea"})
+        requests, state = ours.adapter.client_input_requests(asked)
+        ((key, request),) = requests.items()
+        assert request["params"]["message"] == "Who wants tea?"
+        answers = {key: accept(name="Ada")}
+        done = await ours.call_tool("confirm", {"what": "tea"}, input_responses=answers, request_state=state)
+        assert text(done) == "accept: Ada"
+
+
 async def test_reports(way: Way, where: Where) -> None:
     logs: list[Any] = []
     reports: list[Any] = []
@@ -184,6 +197,29 @@ async def test_giving_a_call_up(way: Way, where: Where) -> None:
         if way not in UNASKED:
             assert text(await ours.call_tool("was_given_up", {"name": name})) == "given up"
         assert text(await ours.call_tool("add", {"a": 1, "b": 1})) == "2"
+
+
+#: The servers that let go of a stream when told to, and keep what they sent.
+RESUMABLE = [
+    way for way in WAYS if way.project.name in ("official", "fastmcp") and way.transport == "http" and not way.is_modern
+]
+
+
+@pytest.mark.parametrize("way", RESUMABLE, ids=str)
+async def test_coming_back_for_the_rest_of_a_stream(way: Way, where: Where) -> None:
+    aiohttp = support.need("aiohttp")
+    resumed: list[str] = []
+
+    async def note(_: Any, __: Any, started: Any) -> None:
+        if started.method == "GET" and "Last-Event-ID" in started.headers:
+            resumed.append(started.headers["Last-Event-ID"])
+
+    tracing = aiohttp.TraceConfig()
+    tracing.on_request_start.append(note)
+    async with aiohttp.ClientSession(trace_configs=[tracing]) as session, meeting(way, where, session=session) as ours:
+        assert text(await ours.call_tool("patient")) == "resumed"
+        assert text(await ours.call_tool("add", {"a": 1, "b": 1})) == "2"
+    assert len(resumed) == 1
 
 
 async def test_changes(way: Way, where: Where) -> None:

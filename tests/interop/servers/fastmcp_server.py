@@ -14,6 +14,7 @@ from typing import Any
 import mcp_types as types
 from fastmcp import Context, FastMCP
 from fastmcp.exceptions import ToolError
+from fastmcp.server.event_store import EventStore
 from hosting import arguments, serve_asgi
 
 # What 2026-07-28 deprecates is what is tested here.
@@ -125,6 +126,13 @@ async def log(ctx: Context) -> str:
     return "logged"
 
 
+@server.tool
+async def patient(ctx: Context) -> str:
+    """Be done only after the stream was let go of, over HTTP."""
+    await ctx.close_sse_stream()
+    return "resumed"
+
+
 given_up: dict[str, asyncio.Event] = defaultdict(asyncio.Event)
 
 
@@ -182,4 +190,5 @@ if __name__ == "__main__":
     if given.transport == "stdio":
         server.run("stdio", show_banner=False, log_level="ERROR")
     else:
-        serve_asgi(server.http_app(transport=given.transport), given.transport)
+        kept = {"event_store": EventStore(), "retry_interval": 20} if given.transport == "http" else {}
+        serve_asgi(server.http_app(transport=given.transport, **kept), given.transport)

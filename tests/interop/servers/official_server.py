@@ -14,6 +14,7 @@ from mcp.server.elicitation import AcceptedElicitation, ElicitationResult
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.mcpserver.resolve import Elicit, ListRoots, Resolve, Sample
+from mcp.server.streamable_http import EventCallback, EventMessage, EventStore
 from pydantic import BaseModel
 
 # What 2026-07-28 deprecates is what is tested here.
@@ -105,6 +106,13 @@ async def log(ctx: Context) -> str:
     return "logged"
 
 
+@server.tool()
+async def patient(ctx: Context) -> str:
+    """Be done only after the stream was let go of, over HTTP."""
+    await ctx.close_sse_stream()
+    return "resumed"
+
+
 given_up: dict[str, asyncio.Event] = defaultdict(asyncio.Event)
 
 
@@ -191,9 +199,30 @@ low.add_request_handler("resources/subscribe", types.SubscribeRequestParams, sub
 low.add_request_handler("resources/unsubscribe", types.UnsubscribeRequestParams, unsubscribe)
 low.add_request_handler("logging/setLevel", types.SetLevelRequestParams, set_level)
 
+
+class Events(EventStore):
+    """What was sent, so that a client may come back for it."""
+
+    def __init__(self) -> None:
+        self._sent: list[tuple[str, types.JSONRPCMessage | None]] = []
+
+    async def store_event(self, stream_id: str, message: types.JSONRPCMessage | None) -> str:
+        self._sent.append((stream_id, message))
+        return str(len(self._sent))
+
+    async def replay_events_after(self, last_event_id: str, send_callback: EventCallback) -> str | None:
+        stream, _ = self._sent[int(last_event_id) - 1]
+        for number, (stream_id, message) in enumerate(self._sent, 1):
+            if number > int(last_event_id) and stream_id == stream and message is not None:
+                await send_callback(EventMessage(message, str(number)))
+        return stream
+
+
 if __name__ == "__main__":
     given = arguments("dual")
     if given.transport == "stdio":
         server.run()
+    elif given.transport == "http":
+        serve_asgi(server.streamable_http_app(event_store=Events(), retry_interval=20), given.transport)
     else:
-        serve_asgi(server.streamable_http_app() if given.transport == "http" else server.sse_app(), given.transport)
+        serve_asgi(server.sse_app(), given.transport)
