@@ -150,9 +150,8 @@ class HttpClientSession(ClientEngine):
     # What a transport supplies
 
     def transmit(self, request: OutgoingRequest) -> None:
-        """See `ClientEngine.transmit`. What there is no handshake for is asked at the one endpoint."""
-        if self.is_pair and not request.adapter.has_handshake:
-            self._use(Streamable(self))
+        """See `ClientEngine.transmit`."""
+        self._suit(request.adapter)
         self._carrier.transmit(request)
 
     def notify(self, message: bytes, adapter: Adapter) -> None:
@@ -167,7 +166,7 @@ class HttpClientSession(ClientEngine):
         notice = self._carrier.post(message, adapter, None if origin is None else origin.call, "an answer")
         if notice is not None:
             self._answers += 1
-            notice.then = self._answer_ended
+            notice.then, notice.matters = self._answer_ended, True
 
     def _answer_ended(self) -> None:
         self._answers -= 1
@@ -187,6 +186,7 @@ class HttpClientSession(ClientEngine):
     def settled(self) -> None:
         """See `ClientEngine.settled`."""
         assert self.adapter is not None
+        self._suit(self.adapter)
         self._carrier.settled(self.adapter)
         super().settled()
 
@@ -220,12 +220,21 @@ class HttpClientSession(ClientEngine):
         """See `ClientEngine.status_of`."""
         return request.extra.status if isinstance(request.extra, ReplyJob) else None
 
+    def _suit(self, adapter: Adapter) -> None:
+        """A revision without a handshake is spoken at the one endpoint, whatever was tried before."""
+        if self.is_pair and not adapter.has_handshake:
+            self._use(Streamable(self))
+
     def _use(self, carrier: Streamable | Pair) -> None:
         self._carrier.close()
         self._carrier = carrier
         self.is_pair = isinstance(carrier, Pair)
 
     # For the carriers
+
+    def notice_failed(self, text: str, matters: bool) -> None:
+        """A message that is due no reply did not get there, or may not have."""
+        self.fault(text, matters=matters)
 
     def deliver(self, data: bytes, origin: OutgoingRequest | None) -> str | None:
         """A whole message has come. What is wrong with it, where it is no JSON."""

@@ -96,7 +96,7 @@ class ListeningStream:
 
     def _give_up(self, fault: str | None) -> None:
         if fault is not None:
-            self._carrier.client.fault(fault)
+            self._carrier.client.fault(fault, matters=True)
         self._flight = self._response = None
         self._carrier.listening_answered()
 

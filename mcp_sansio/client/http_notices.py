@@ -11,10 +11,11 @@ from .http_errors import refused
 class Notice:
     """One such message. `what` names it where it has to be said that it did not get there; `fault` is told so.
 
-    `then` is called once it is known what became of it.
+    `then` is called once it is known what became of it, and `matters` says that somebody misses it otherwise.
     """
 
-    def __init__(self, what: str, fault: Callable[[str], None]) -> None:
+    def __init__(self, what: str, fault: Callable[[str, bool], None]) -> None:
+        self.matters = False
         self.then: Callable[[], None] | None = None
         self._what = what
         self._fault = fault
@@ -37,6 +38,6 @@ class Notice:
 
     def _end(self, fault: str | None) -> None:
         if fault is not None:
-            self._fault(f"{self._what} {fault}")
+            self._fault(f"{self._what} {fault}", self.matters)
         if self.then is not None:
             self.then()

@@ -56,7 +56,7 @@ class Streamable:
     def post(self, message: bytes, adapter: Adapter, call: OutgoingCall | None, what: str) -> Notice | None:
         """Send a message that is due no reply, if it can be. `what` names it."""
         headers = self.client.post_headers(self._headers(adapter, self.session_id), call)
-        self._notice = Notice(what, self.client.fault)
+        self._notice = Notice(what, self.client.notice_failed)
         timeout = self.client.config.notice_timeout
         self.exchanges.send(self._notice, Due.NOTHING, "POST", headers, message, timeout=timeout)
         return self._notice
@@ -199,5 +199,5 @@ def _named(session_id: str | None) -> dict[str, str]:
     return {} if session_id is None else {SESSION_HEADER: session_id}
 
 
-def _ignore(fault: str) -> None:
+def _ignore(fault: str, matters: bool) -> None:
     """It does not matter."""

@@ -58,7 +58,7 @@ class Pair:
         """Send a message that is due no reply, if it can be. `what` names it."""
         if self._endpoint is None:
             return None
-        self._notice = Notice(what, self.client.fault)
+        self._notice = Notice(what, self.client.notice_failed)
         self._post(self._notice, adapter.client_headers("", {}), message, call)
         return self._notice
 
@@ -163,11 +163,11 @@ class Pair:
         failed = client.flight.requests()
         self._gate.clear()
         self._hang_up()
-        if not was_open and self.refusal is not None and not _is_outage(error):
-            self.refusal.add_note(f"there is no older transport either: {error}")
-            error = self.refusal
         if was_open:
             client.negotiation.lapse()
+        elif failed and self.refusal is not None and not _is_outage(error):
+            self.refusal.add_note(f"there is no older transport either: {error}")
+            error = self.refusal
         for request in failed:
             client.failed(request, error)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mcp_sansio import ClientConfig, HttpAbort, HttpRequest, Known, Operation
+from mcp_sansio import ClientConfig, HttpAbort, HttpRequest, Known, Operation, ServerFaulted
 from speak import HANDSHAKE
 from web import (
     DONE,
@@ -303,6 +303,22 @@ def test_a_server_that_asks_on_and_takes_no_answer_is_not_answered_for_ever(way:
         client.respond(client.request(), status=202)
 
 
+def test_what_somebody_misses_is_said_to_matter() -> None:
+    client = Client("2025-11-25", wants_changes=True)
+    client.call()
+    client.result(client.request(), initialized("2025-11-25"))
+    client.respond(client.request(), status=400)
+    client.respond(client.request(), status=401)
+    request = client.request()
+    client.stream(request, event({"jsonrpc": "2.0", "id": 1, "method": "ping"}), end=False)
+    client.respond(client.request(), status=500)
+    assert client.faults
+    said = [
+        (happened.fault[:15], happened.matters) for happened in client.happened if isinstance(happened, ServerFaulted)
+    ]
+    assert said == [("a notification ", False), ("the standalone ", True), ("an answer was r", True)]
+
+
 # The pair
 
 
@@ -416,6 +432,19 @@ def test_a_pair_that_is_known_says_nothing_to_a_client_that_may_not_speak_it() -
     client.call()
     probe = client.request()
     assert (probe.method, message_of(probe)["method"]) == ("POST", "server/discover")
+
+
+def test_what_was_known_and_is_tried_again_is_spoken_at_the_one_endpoint() -> None:
+    client = Client(known=Known("2026-07-28"))
+    call = client.call()
+    # Nothing of it seems to be so: the probe is refused, the handshake too, and the pair is tried.
+    for _ in range(3):
+        client.respond(client.request(), status=405)
+    assert client.request().method == "GET"
+    client.engine.cancel(call)
+    client.call()
+    again = client.requests()[-1]
+    assert (again.method, again.url, client.engine.is_pair) == ("POST", "http://server.example/mcp", False)
 
 
 def test_ping_is_a_call_like_any_other() -> None:
