@@ -106,6 +106,51 @@ def test_a_fault_in_a_task_is_raised() -> None:
     assert len(scheduler) == 0
 
 
+def test_a_coroutine_is_run_to_its_end() -> None:
+    async def add() -> int:
+        return 1 + 1
+
+    async def fail() -> None:
+        raise KeyError("x")
+
+    scheduler = Scheduler()
+    assert scheduler.complete(add()) == 2
+    with pytest.raises(KeyError):
+        scheduler.complete(fail())
+    assert len(scheduler) == 0
+
+
+def test_a_coroutine_that_waits_for_nothing_is_ended() -> None:
+    log = Log()
+    with pytest.raises(RuntimeError, match=r"^this waits for something that nothing brings about$"):
+        log.scheduler.complete(log.wait("a"))
+    assert (log.said, len(log.scheduler)) == (["a waits", "a is cancelled"], 0)
+
+
+def test_what_was_started_is_told_when_it_has_ended() -> None:
+    log = Log()
+    waiting, late = log.scheduler.start(log.wait("a")), log.scheduler.start(log.wait("b"))
+    late.cancel()
+    assert (late.done, waiting.done) == (True, False)
+    with pytest.raises(RuntimeError, match=r"^it has not ended$"):
+        waiting.result()
+    log.scheduler.run()
+    log.event.set()
+    log.scheduler.run()
+    assert (waiting.done, waiting.result(), log.said) == (True, None, ["a waits", "a goes on"])
+    with pytest.raises(Cancelled):
+        late.result()
+
+
+def test_all_tasks_end_at_once() -> None:
+    log = Log()
+    for name in "ab":
+        log.scheduler.spawn(log.wait(name))
+    log.scheduler.run()
+    log.scheduler.close()
+    assert (log.said[2:], len(log.scheduler)) == (["a is cancelled", "b is cancelled"], 0)
+
+
 def registry() -> Registry:
     made = Registry("s", "1")
 
