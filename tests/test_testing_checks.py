@@ -223,7 +223,7 @@ class DeafWhenIdle(drivers.Driver):
 
 CHANNELS = [
     *EITHER,
-    (TimerOnce, NEWEST, 7, "a call may take 0.4 seconds, and 2 of 3 are not ended by then"),
+    (TimerOnce, NEWEST, 7, "of 3 are not ended by then"),
     (OneCallAtATime, NEWEST, 5, "calls came in, and no handler of ('first', 'second') runs, for 1 seconds"),
     (StrictText, NEWEST, 4, "b'\\xff\\xfe' is not answered"),
     (NoLargeMessages, NEWEST, 4, "characters) is not answered, for 1 seconds"),

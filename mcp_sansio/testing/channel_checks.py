@@ -61,9 +61,10 @@ async def check_channel(
     may take. Raises ``AssertionError`` for the first rule that is broken. It needs no event loop of its own: await it
     on any, or run it by `Scheduler.complete` where there is none.
     """
+    subject = Subject()
     for case in _CASES:
         for adapter in case.revisions(adapters or AdapterSet.default()):
-            await run(open_channel, case, adapter, patience, ChannelScene)
+            await run(open_channel, case, adapter, patience, subject, ChannelScene)
 
 
 @attrs.frozen
@@ -169,7 +170,7 @@ class ChannelScene(Scene):
 
 async def _conversation(scene: ChannelScene) -> None:
     """What comes out is what the engine says, to the byte."""
-    engine = Simulation(Subject().registry, config=scene.config).channel()
+    engine = Simulation(scene.subject.registry, config=scene.config).channel()
     speaker = scene.speaker
     too_large = b"x" * (scene.config.max_message + 1)
     said: list[Said | bytes] = [

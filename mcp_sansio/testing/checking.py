@@ -124,9 +124,11 @@ def has_long_reports(adapter: Adapter) -> bool:
     return "message" in adapter.shape.progress
 
 
-async def run(open_driver: Open[T], case: Case[SceneT], adapter: Adapter, patience: float, scene: type[SceneT]) -> None:
+async def run(
+    open_driver: Open[T], case: Case[SceneT], adapter: Adapter, patience: float, subject: Subject, scene: type[SceneT]
+) -> None:
     """Run a check at one revision, with a driver of its own. Raises ``AssertionError``."""
-    subject = Subject()
+    subject.begin()
     failure: AssertionError | None = None
     try:
         async with _entered(open_driver(subject.registry, case.config)) as client:

@@ -20,6 +20,7 @@ from mcp_sansio.wire.json import decode, encode
 
 from .checking import QUIET, Case, Maybe, Scene, run, settled, shown
 from .simulation import SimulatedChannel, Simulation
+from .subject import Subject
 
 _MANY = 5
 _LARGE = 2**18
@@ -65,9 +66,10 @@ async def check_channel_client(
     revision with those options, and gives a `ChannelServer` at the other end of its channel. When it is left, the
     client is closed. The rest is as for `check_channel`.
     """
+    subject = Subject()
     for case in _CASES:
         for adapter in case.revisions(adapters or AdapterSet.default()):
-            await run(_with_options(open_client, adapter), case, adapter, patience, ClientScene)
+            await run(_with_options(open_client, adapter), case, adapter, patience, subject, ClientScene)
 
 
 def _with_options(open_client: OpenClient, adapter: Adapter) -> Callable[[Registry, Config], Any]:

@@ -33,9 +33,10 @@ async def check_http(open_http: Open[HttpClient], *, adapters: AdapterSet | None
     those limits at the path ``/mcp``, by a server and drivers of its own each time, and gives an `HttpClient` in front
     of them. The rest is as for `check_channel`.
     """
+    subject = Subject()
     for case in _CASES:
         for adapter in case.revisions(adapters or AdapterSet.default()):
-            await run(open_http, case, adapter, patience, HttpScene)
+            await run(open_http, case, adapter, patience, subject, HttpScene)
 
 
 # What is checked
@@ -43,7 +44,7 @@ async def check_http(open_http: Open[HttpClient], *, adapters: AdapterSet | None
 
 async def _conversation(scene: HttpScene) -> None:
     """What comes out is what the engine says."""
-    simulation = Simulation(Subject().registry, config=scene.config)
+    simulation = Simulation(scene.subject.registry, config=scene.config)
     session: dict[str, str] = {}
     for method, said, query in _requests(scene.speaker, scene.config.max_message):
         target = f"{TARGET}?{query}" if query else TARGET

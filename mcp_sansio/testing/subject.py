@@ -34,6 +34,13 @@ class Subject:
         for tool in (*tools, self.ask, self.mark, self.hold, self.relay):
             self.registry.tool(tool)
 
+    def begin(self) -> None:
+        """Forget what was, for a new server of the same registry: to declare it takes longer than most checks."""
+        self.running.clear()
+        self.begun.clear()
+        self._held.clear()
+        self.flooded = 0
+
     @contextmanager
     def _running(self, name: str) -> Iterator[None]:
         self.begun.add(name)
@@ -92,6 +99,7 @@ class Subject:
             return "nobody held the flood up"
 
     def declare(self, name: str) -> str:
-        """Declare a further tool, from a plain function."""
+        """Declare a further tool for a moment, from a plain function."""
         self.registry.tool(name=name)(self.echo)
+        self.registry.remove_tool(name)
         return "declared"
