@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -151,6 +152,16 @@ class BusyWhileItSends(drivers.Driver):
         self.turn()
 
 
+class CancelsNothingThatTimesOut(drivers.Driver):
+    """It takes no events after a timeout."""
+
+    def time_out(self) -> None:
+        self.engine.handle_timeout(time.monotonic())
+        self.engine.events()
+        self.to_send.set()
+        self.set_timer()
+
+
 class Twice(drivers.Driver):
     async def send_all(self, pieces: list[Any]) -> None:
         await super().send_all([piece for piece in pieces for _ in range(2)])
@@ -223,6 +234,7 @@ class DeafWhenIdle(drivers.Driver):
 
 CHANNELS = [
     *EITHER,
+    (CancelsNothingThatTimesOut, NEWEST, 5, "a call took too long and was ended, and its handler goes on"),
     (TimerOnce, NEWEST, 7, "of 3 are not ended by then"),
     (OneCallAtATime, NEWEST, 5, "calls came in, and no handler of ('first', 'second') runs, for 1 seconds"),
     (StrictText, NEWEST, 4, "b'\\xff\\xfe' is not answered"),
@@ -314,8 +326,35 @@ class NoEndOfHttp(drivers.HttpServing):
         pass
 
 
+class DeafToTheEnd(drivers.Driver):
+    """What ends a response while nothing of it is in flight comes out never."""
+
+    def wake(self) -> None:
+        if not self.engine.ended:
+            super().wake()
+
+
+class BlindWhileItSends(drivers.HttpServing):
+    """It minds the connection when it is not sending."""
+
+    is_sending = False
+
+    async def send(self, part: Part) -> None:
+        self.is_sending = True
+        await super().send(part)
+        self.is_sending = False
+
+    def left(self) -> None:
+        if not self.is_sending:
+            super().left()
+
+
 HTTP = [
     *EITHER,
+    (DeafWhenIdle, NEWEST, 4, "a plain function declared a tool, and a stream that is open does not say so"),
+    (DeafToTheEnd, NEWEST, 9, "the server was shut down, and a stream that is open does not end"),
+    (BlindWhileItSends, NEWEST, 8, "the client has left, which gives its call up, and its handler goes on"),
+    (CancelsNothingThatTimesOut, NEWEST, 5, "a call took too long and was ended, and its handler goes on"),
     (TimerOnce, NEWEST, 7, "nothing happens for 0.1 seconds, and no comment says that the server is there"),
     (IgnoresTheEnd, NEWEST, 8, "the client has left, which gives its call up, and its handler goes on"),
     (CancelsAtTheEnd, PUSHING, 8, "which gives nothing up on this revision, and its call was ended"),
