@@ -217,6 +217,7 @@ class ThreadedSink(_Sink):
     def __init__(self, descriptor: int, written: Callable[[], None], broken: Callable[[], None]) -> None:
         super().__init__(descriptor, written, broken)
         self._threads = DaemonThreads(1)
+        self._is_closed = False
 
     def write(self, data: bytes) -> None:
         """Have `data` written."""
@@ -225,11 +226,12 @@ class ThreadedSink(_Sink):
 
     def close(self) -> None:
         """Write no more. The descriptor stays open, and a write that is under way is left to its thread."""
+        self._is_closed = True
         self._threads.shutdown()
 
     def _write_all(self, data: bytes) -> int:
         rest = memoryview(data)
-        while rest:
+        while rest and not self._is_closed:  # the number may be somebody else's by then
             count = os.write(self._descriptor, rest[:_PIECE])
             self.written += count
             rest = rest[count:]

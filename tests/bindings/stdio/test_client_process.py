@@ -304,6 +304,35 @@ def test_a_loop_that_ends_without_closing_it_leaves_no_server(deaf: str) -> None
     assert has_ended(pid)
 
 
+def test_a_loop_that_ends_at_once_leaves_nothing_either() -> None:
+    async def main() -> None:
+        await script("hear()").open()
+
+    asyncio.run(main())  # the fixture looks for what is left
+
+
+class Unpolled(asyncio.SelectorEventLoop):
+    """A loop that polls no descriptors, like the one of Windows."""
+
+    def add_reader(self, *given: Any) -> None:
+        raise NotImplementedError
+
+    def add_writer(self, *given: Any) -> None:
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize("after", ["hear()", "time.sleep(60)"], ids=["a server that ends", "a server that does not"])
+def test_a_loop_that_polls_nothing(after: str) -> None:
+    async def main() -> None:
+        code = f"call = request()\nos.write(2, b'begun')\ntext(call, call['params']['arguments']['text'])\n{after}"
+        async with script(code, grace=SHORT) as client:
+            assert text_of(await client.call_tool("any", {"text": "x" * 300_000})) == "x" * 300_000
+        assert client.last_words == "begun"
+
+    with asyncio.Runner(loop_factory=Unpolled) as runner:
+        runner.run(main())
+
+
 def test_a_client_process_that_is_killed_leaves_no_server() -> None:
     """Its server finds its input ended."""
     code = (
