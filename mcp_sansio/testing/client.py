@@ -87,7 +87,7 @@ class _Sides:
             raise TypeError("a Simulation is joined by `with`, and one that was made on an event loop by `async with`")
         options: dict[str, Any] = {"adapters": self.adapters, **engine_options_of(self.options)}
         engine = engine_of(self.over, self.headers, runtime=simulation.runtime, **options)
-        settings = settings_of({"over": self.over, "headers": self.headers, **options}, self.server_config)
+        settings = settings_of({"over": self.over, "headers": self.headers, **options}, simulation.server)
         engine.recorder = Recorder(simulation.clock, settings)
         client = JoinedClient(simulation, engine, self.options)
         client.link = link_of(simulation, engine, client, self.principal)

@@ -20,6 +20,7 @@ from mcp_sansio.operation import Operation
 from mcp_sansio.reading import from_wire
 from mcp_sansio.runtime import Runtime
 from mcp_sansio.server.config import Config
+from mcp_sansio.server.server import Server
 from mcp_sansio.types import JSON, Implementation, to_wire
 from mcp_sansio.wire.json import decode, encode
 
@@ -101,11 +102,13 @@ def engine_of(over: Over, headers: Mapping[str, str], **options: Any) -> Recorde
 # The settings of a transcript
 
 
-def settings_of(client: Mapping[str, Any], server: Config | None) -> dict[str, str]:
+def settings_of(client: Mapping[str, Any], server: Server) -> dict[str, str]:
     """What is unusual about the two sides. `client` are the arguments of `engine_of`, as JSON."""
     held = {name: _WRITTEN.get(name, _same)(value) for name, value in client.items() if value}
+    versions = server.adapters.versions
     return {
-        "config": ", ".join(f"{name}={value!r}" for name, value in _changed(server or Config()).items()),
+        "config": ", ".join(f"{name}={value!r}" for name, value in _changed(server.config).items()),
+        "revisions": ", ".join(versions) if versions != AdapterSet.default().versions else "",
         "client": encode(held).decode(),
     }
 

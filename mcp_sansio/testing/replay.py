@@ -14,8 +14,9 @@ def play(transcript: Transcript, server: Registry | Simulation | None = None) ->
     """The transcript as it is now: see `replay`. Nothing is compared."""
     if server is None:
         return play_client(transcript)
-    simulation = Simulation(server, config=transcript.config) if isinstance(server, Registry) else server
-    return play_server(transcript.gathered(), simulation)[0]
+    if isinstance(server, Registry):
+        server = Simulation(server, config=transcript.config, adapters=transcript.adapters)
+    return play_server(transcript.gathered(), server)[0]
 
 
 def replay(transcript: Transcript | str, server: Registry | Simulation | None = None) -> None:

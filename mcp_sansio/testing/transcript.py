@@ -4,7 +4,8 @@ A transcript is made of lines:
 
 ``# …``
     A comment. The first lines say what it is about, and may set ``config:`` (members of the server's `Config`, as
-    ``name=value``) and ``client:`` (the client, as JSON: see `Recorder`).
+    ``name=value``), ``revisions:`` (those that the server speaks, where that is not all) and ``client:`` (the client,
+    as JSON: see `Recorder`).
 ``C> …``
     What the client sends. Over HTTP: the request line without its version, headers, an empty line, the body. On a
     channel: one message. Lines that follow each other are one request, or one message.
@@ -34,6 +35,7 @@ from typing import Any, Self
 
 import attrs
 
+from mcp_sansio.adapters.selection import AdapterSet
 from mcp_sansio.events import Head
 from mcp_sansio.server.config import Config
 from mcp_sansio.wire.json import decode
@@ -147,8 +149,18 @@ class Transcript:
     @property
     def config(self) -> Config:
         """The settings of its server."""
-        pairs = (item.split("=", 1) for item in filter(None, re.split(r",\s*", self.settings.get("config", ""))))
+        pairs = (item.split("=", 1) for item in self.listed("config"))
         return Config(**{name: ast.literal_eval(value) for name, value in pairs})
+
+    @property
+    def adapters(self) -> AdapterSet | None:
+        """The revisions that its server speaks, or ``None`` for all."""
+        versions = self.listed("revisions")
+        return AdapterSet.default().only(*versions) if versions else None
+
+    def listed(self, setting: str) -> list[str]:
+        """What a setting lists."""
+        return list(filter(None, re.split(r",\s*", self.settings.get(setting, ""))))
 
 
 def mark(who: str, label: str, line: str) -> str:

@@ -7,7 +7,6 @@ concerns of ``test_transcripts.py`` that a file shows.
 from __future__ import annotations
 
 import asyncio
-import re
 import time
 from pathlib import Path
 from typing import Any, Protocol
@@ -59,7 +58,7 @@ class Transcript(written.Transcript):
     @property
     def covers(self) -> set[str]:
         """The concerns that it shows."""
-        return set(filter(None, re.split(r",\s*", self.settings.get("covers", ""))))
+        return set(self.listed("covers"))
 
     @property
     def has_client(self) -> bool:
@@ -104,7 +103,9 @@ def playable() -> list[Transcript]:
 
 def simulation_for(transcript: Transcript) -> Simulation:
     """A new bakery, with the limits of the transcript."""
-    simulation = Simulation(bakery.build(lambda: simulation.runtime.event()), config=transcript.config)
+    simulation = Simulation(
+        bakery.build(lambda: simulation.runtime.event()), config=transcript.config, adapters=transcript.adapters
+    )
     return simulation
 
 

@@ -1,11 +1,13 @@
 """Conversations between this library's client and its server, recorded: each side alone says the same again.
 
-They are the files ``client-channel``, ``client-http`` and ``client-pair`` of each revision. After a change that was
-meant: ``pytest tests/transcripts --update-transcripts``.
+They are the files ``client-channel``, ``client-http`` and ``client-pair`` of each revision, and those of a client that
+finds out what a server of that revision alone speaks. After a change that was meant: ``pytest tests/transcripts
+--update-transcripts``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,7 +15,7 @@ import pytest
 import bakery
 import speak
 import transcripts
-from mcp_sansio import ServerError, elicit_accept
+from mcp_sansio import AdapterSet, ServerError, elicit_accept
 from mcp_sansio.testing import PlainClient, Recorder, Simulation, connect, replay
 
 WAYS = [(version, over) for version in speak.VERSIONS for over in ("channel", "http")]
@@ -50,6 +52,24 @@ def converse(client: PlainClient) -> None:
     say("The end.")
 
 
+def find_out(client: PlainClient) -> None:
+    """A caller wants one thing of a server that nobody knows."""
+    client.recorder.comment("Nothing is known, and the server speaks one revision.")
+    client.call_tool("price", {"loaves": 2})
+    client.recorder.comment("Now it is known.")
+    client.call_tool("price", {"loaves": 3})
+
+
+def finding_out(version: str, over: Any) -> Recorder:
+    """Both sides, joined, where the client does not know what the server speaks."""
+    only = AdapterSet.default().only(version)
+    simulation = Simulation(bakery.build(lambda: simulation.runtime.event()), adapters=only)
+    with connect(simulation, over=over) as client:
+        client.recorder.about = f"A client of every revision, and a bakery of {version}."
+        find_out(client)
+    return client.recorder
+
+
 def conversation(version: str, over: Any) -> Recorder:
     """Both sides, joined."""
     simulation = Simulation(bakery.build(lambda: simulation.runtime.event()))
@@ -63,10 +83,13 @@ def conversation(version: str, over: Any) -> Recorder:
     return client.recorder
 
 
+@pytest.mark.parametrize(("kind", "record"), [("client", conversation), ("client-finding-out", finding_out)])
 @pytest.mark.parametrize(("version", "over"), WAYS)
-def test_both_sides_say_what_the_file_says(version: str, over: str, pytestconfig: pytest.Config) -> None:
-    path = transcripts.FOLDER / version / f"client-{over}.txt"
-    now = conversation(version, over).text()
+def test_both_sides_say_what_the_file_says(
+    version: str, over: str, kind: str, record: Callable[[str, Any], Recorder], pytestconfig: pytest.Config
+) -> None:
+    path = transcripts.FOLDER / version / f"{kind}-{over}.txt"
+    now = record(version, over).text()
     if pytestconfig.getoption("update_transcripts", default=False):
         path.write_text(now, "utf-8")
         return

@@ -117,10 +117,14 @@ async def test_transcript(version: str, transcript: transcripts.Transcript, monk
     monkeypatch.setattr("time.monotonic", clock)
     registry = bakery.build(asyncio.Event)
     endpoint = Endpoint(
-        registry, config=transcript.config, principal=lambda request: request.headers.get("Authorization")
+        registry,
+        adapters=transcript.adapters,
+        config=transcript.config,
+        principal=lambda request: request.headers.get("Authorization"),
     )
     app = endpoint.app()
-    SseEndpoint(endpoint).setup(app, transcripts.STREAM_PATH, transcripts.MESSAGE_PATH)
+    if endpoint.server.adapters.with_handshake() is not None:
+        SseEndpoint(endpoint).setup(app, transcripts.STREAM_PATH, transcripts.MESSAGE_PATH)
     site = web.AppRunner(app, access_log=None)
     await site.setup()
     await web.TCPSite(site, "127.0.0.1", 0).start()

@@ -29,7 +29,11 @@ serve_stdio = support.need("mcp_sansio_stdio").serve_stdio
 
 PLAYED = [one for one in transcripts.playable() if one.is_channel]
 #: Those in which nothing happens but what the client does, so that the server may be a process of its own.
-ALONE = [one for one in PLAYED if all(step.lines == ["@ eof"] for step in one.steps if step.mark == "@")]
+ALONE = [
+    one
+    for one in PLAYED
+    if one.adapters is None and all(step.lines == ["@ eof"] for step in one.steps if step.mark == "@")
+]
 PROGRAM = "import asyncio, bakery, mcp_sansio_stdio as m; m.run_stdio(bakery.build(asyncio.Event))"
 #: Long enough for any machine; a test that waits this long has failed.
 PATIENCE = 30.0
@@ -116,7 +120,9 @@ async def test_serve_stdio(version: str, transcript: transcripts.Transcript, mon
     clock = transcripts.MovableClock()
     monkeypatch.setattr("time.monotonic", clock)
     runtime = Runtime(now=time.monotonic, token_bytes=secrets.token_bytes, event=asyncio.Event)
-    server = Server(bakery.build(asyncio.Event), runtime=runtime, config=transcript.config)
+    server = Server(
+        bakery.build(asyncio.Event), runtime=runtime, config=transcript.config, adapters=transcript.adapters
+    )
     source, output = os.pipe()
     input, sink = os.pipe()
 
