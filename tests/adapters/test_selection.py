@@ -164,6 +164,11 @@ def test_windows() -> None:
     assert ALL.only(*ENVELOPE).with_handshake() is None if ENVELOPE else True
 
 
+def test_there_is_one_adapter_of_each_revision() -> None:
+    for version, adapter in ALL.by_version.items():
+        assert adapter is AdapterSet.default().by_version[version] is ALL.only(version).fallback
+
+
 @pytest.mark.parametrize("window", ["only", "since", "until"])
 def test_a_window_on_nothing(window: str) -> None:
     with pytest.raises(ValueError, match=r"^'1999-01-01' is not among the revisions " + ", ".join(VERSIONS) + "$"):

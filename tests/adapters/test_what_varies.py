@@ -356,6 +356,7 @@ def mirrored() -> Registry:
 
 
 DIFFERS = "the header Mcp-Param-%s does not match the argument it mirrors"
+INEXACT = "the argument that the header Mcp-Param-Count mirrors must lie within -9007199254740991 and 9007199254740991"
 PARAMS: list[tuple[dict[str, Any], dict[str, str], str | None]] = [
     ({}, {}, None),
     ({"region": None}, {}, None),
@@ -378,6 +379,14 @@ PARAMS: list[tuple[dict[str, Any], dict[str, str], str | None]] = [
         DIFFERS % "Region",
     ),
     ({"region": "eu"}, {"Mcp-Param-Region": "\xe4"}, "the header Mcp-Param-Region is malformed"),
+    ({"region": ["eu"]}, {"Mcp-Param-Region": "eu"}, DIFFERS % "Region"),
+    ({"region": {}}, {"Mcp-Param-Region": ""}, DIFFERS % "Region"),
+    ({"count": 2**53 - 1}, {"Mcp-Param-Count": "9007199254740991"}, None),
+    ({"count": 1 - 2**53}, {"Mcp-Param-Count": "-9007199254740991"}, None),
+    ({"count": 2**53}, {"Mcp-Param-Count": "9007199254740992"}, INEXACT),
+    ({"count": -(2**53)}, {"Mcp-Param-Count": "-9007199254740992"}, INEXACT),
+    ({"count": 1}, {"Mcp-Param-Count": "1." + "0" * 61}, None),
+    ({"count": 1}, {"Mcp-Param-Count": "1." + "0" * 62}, DIFFERS % "Count"),
     ({"count": 42}, {"Mcp-Param-Count": "43"}, DIFFERS % "Count"),
     ({"count": 42}, {"Mcp-Param-Count": "x"}, DIFFERS % "Count"),
     (
