@@ -28,10 +28,9 @@ class Timers:
         return min(at for at, _ in self._set.values()) if self._set else None
 
     def handle_timeout(self, now: float) -> None:
-        """Do what is due, the earliest first. What that sets anew waits for the next time."""
-        due = sorted(((at, key) for key, (at, _) in self._set.items() if at <= now), key=lambda pair: pair[0])
-        for at, key in due:
-            held = self._set.get(key)
-            if held is not None and held[0] == at:
+        """Do what is due. What that sets anew waits for the next time."""
+        for key, held in tuple(self._set.items()):
+            at, action = held
+            if at <= now and self._set.get(key) is held:
                 del self._set[key]
-                held[1]()
+                action()

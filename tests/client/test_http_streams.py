@@ -217,6 +217,26 @@ def test_whoever_begins_to_listen_gets_the_stream(version: str) -> None:
     assert (stream.method, listening.ended) == ("GET", False)
 
 
+@pytest.mark.parametrize("version", HANDSHAKE)
+def test_whoever_listened_before_anything_was_settled_gets_the_stream_too(version: str) -> None:
+    client = Client(version)
+    listening = client.engine.listen(tools=True)
+    client.shake(version)
+    stream = client.request()
+    assert (stream.method, client.engine.listens(listening)) == ("GET", True)
+
+
+def test_a_message_that_is_sent_elsewhere_may_not_have_arrived() -> None:
+    client = Client("2025-11-25")
+    call = client.call()
+    client.result(client.request(), initialized("2025-11-25"))
+    client.respond(client.request(), status=307, headers={"Location": "http://evil.example/"})
+    client.result(client.requests()[-1], DONE)
+    client.take()
+    fault = "a notification may not have arrived: it redirects to 'http://evil.example/', which is another origin"
+    assert (outcome(call), client.faults) == (DONE, [fault])
+
+
 def test_a_call_that_is_given_up_before_it_was_sent_leaves_no_trace() -> None:
     client = Client("2025-11-25", can_answer=True)
     call, other = client.call("a"), client.call("b")
@@ -301,6 +321,18 @@ def test_a_server_that_asks_on_and_takes_no_answer_is_not_answered_for_ever(way:
     for number in range(20):
         client.engine.receive_data(stream.exchange, event({"jsonrpc": "2.0", "id": number, "method": "ping"}))
         client.respond(client.request(), status=202)
+
+
+def test_what_was_to_happen_later_does_not_happen_after_the_end() -> None:
+    client = opened("2025-11-25", stream=True, session=None, wants_changes=True)
+    client.call()
+    client.stream(client.request(), event(b"", id="0"))
+    client.engine.receive_end(client.sent[0].exchange)
+    client.engine.close()
+    before = list(client.sent)
+    assert (client.take(), client.engine.next_deadline()) == ([], None)
+    client.advance(100)
+    assert client.sent == before
 
 
 def test_what_somebody_misses_is_said_to_matter() -> None:

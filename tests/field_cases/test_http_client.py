@@ -245,7 +245,8 @@ def test_case_12_a_server_that_never_has_a_session_is_not_asked_for_ever() -> No
             for request in client.requests():
                 method = message_of(request)["method"] if request.body else request.method
                 if method == "initialize":
-                    client.result(request, initialized("2025-11-25"), headers={**JSON_TYPE, "Mcp-Session-Id": "B"})
+                    result = {**initialized("2025-11-25"), "capabilities": {"logging": {}}}
+                    client.result(request, result, headers={**JSON_TYPE, "Mcp-Session-Id": "B"})
                 elif method == "GET":
                     client.respond(request, status=405)
                 else:
