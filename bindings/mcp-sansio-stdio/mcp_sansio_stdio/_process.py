@@ -6,9 +6,8 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from subprocess import PIPE, Popen
-from typing import Any
 
 from mcp_sansio import ConnectionLost
 from mcp_sansio.child_process import LastWords, child_environment
@@ -53,13 +52,12 @@ class Child:
         self.input, self.output, errors = (pipe.fileno() for pipe in self._pipes)
         self.last_words = last_words
         self._popen = popen
-        self._loop = asyncio.get_running_loop()
         self._silent = asyncio.Event()
         self._errors = open_source(errors, self._hear)
         self._threads = DaemonThreads(1)
-        self.gone = self._loop.run_in_executor(self._threads, _wait_for, popen)
+        self.gone = asyncio.wrap_future(self._threads.submit(_wait_for, popen))
 
-    async def end(self, grace: float, silent: Callable[[], Coroutine[Any, Any, object]]) -> str:
+    async def end(self, grace: float, silent: Callable[[], Awaitable[object]]) -> str:
         """Close the input, wait, terminate, wait, kill: for `grace` seconds each, and for the whole process group.
 
         `silent` waits until nobody can write to the output any more. Returns what has become of the process, in words.
@@ -67,6 +65,7 @@ class Child:
 
         Source: basic/lifecycle, "Shutdown"; basic/transports, "stdio".
         """
+        ended_by_itself = False
         try:
             self._pipes[0].close()
             await asyncio.wait([self.gone], timeout=grace)
@@ -74,11 +73,15 @@ class Child:
             # Also to a group whose first process has ended: what that left behind may hold the pipes, and outlive it.
             self._signal("SIGTERM")
             await asyncio.wait([self.gone], timeout=grace)
-            await _within(_AFTERMATH, silent(), self._silent.wait())
+            async with asyncio.timeout(_AFTERMATH):
+                await silent()
+                await self._silent.wait()
+        except TimeoutError:
+            pass  # who holds the pipes has had a moment to let go
         finally:
             self._signal("SIGKILL")
             # Not before: until now its number is its own and its group's, and no stranger's.
-            reaped = self._loop.run_in_executor(self._threads, self._popen.wait)
+            reaped = asyncio.wrap_future(self._threads.submit(self._popen.wait))
             self._threads.shutdown()
         await asyncio.wait([reaped], timeout=grace)
         status = self._popen.returncode
@@ -118,10 +121,3 @@ def _wait_for(popen: Popen[bytes]) -> None:
             popen.wait()
     except ChildProcessError:
         pass  # somebody else has waited for it
-
-
-async def _within(seconds: float, *waits: Coroutine[Any, Any, object]) -> None:
-    try:
-        await asyncio.wait_for(asyncio.gather(*waits), seconds)
-    except TimeoutError:
-        pass  # it was a favour

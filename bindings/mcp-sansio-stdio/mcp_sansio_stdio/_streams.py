@@ -16,6 +16,8 @@ import socket
 import stat
 from collections.abc import Callable
 
+from mcp_sansio.stream_driver import Sink, Source
+
 from ._threads import DaemonThreads
 
 #: One read, or one write of a thread. A pipe holds no more; a larger buffer would be mapped and unmapped for each read.
@@ -245,7 +247,3 @@ class ThreadedSink(_Sink):
         self.pending -= future.result()
         if not self.pending:
             self._when_written()
-
-
-Source = PolledSource | ThreadedSource
-Sink = PolledSink | ThreadedSink
