@@ -11,6 +11,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import grammar
+from hostile_channel import HostileServer
+from hostile_web import STEPS as WEB_STEPS
+from hostile_web import HostileWeb
 from mcp_sansio.errors import DeclarationError
 from mcp_sansio.schema import check_schema
 from mcp_sansio.server import gate
@@ -22,9 +25,6 @@ from mcp_sansio.wire import urls as wire_urls
 from mcp_sansio.wire.jsonrpc import Shape, classify
 from mcp_sansio.wire.lines import LineDecoder, Overlong, encode_line
 from mcp_sansio.wire.sse import EventDecoder, Oversize, ServerSentEvent, encode_event
-from servers import HostileServer
-from web_servers import STEPS as WEB_STEPS
-from web_servers import HostileWeb
 from world import ChannelWorld, Errors, HttpWorld, World
 
 STEPS = 12

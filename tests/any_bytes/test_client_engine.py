@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
 from calling import settled
+from hostile_channel import HostileServer
 from mcp_sansio import Operation
-from servers import HostileServer
 from speak import VERSIONS
 
 

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
-from web_servers import STEPS, HostileWeb
+from hostile_web import STEPS, HostileWeb
 
 EXAMPLES = settings(max_examples=120, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck))
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from grammar import Choices, pick
+from hostile_channel import CALLS, ERRORS, NAME, NOTIFICATIONS, REQUESTS, RESULTS
 from mcp_sansio import ClientConfig, HttpAbort, HttpRequest, Known, Operation
 from mcp_sansio.client.events import CallEnded, QuestionReceived, QuestionWithdrawn
 from mcp_sansio.client.http_requests import check_headers
 from mcp_sansio.wire.json import decode, encode
 from mcp_sansio.wire.urls import are_same_origin
-from servers import CALLS, ERRORS, NAME, NOTIFICATIONS, REQUESTS, RESULTS
 from speak import VERSIONS
 from web import JSON_TYPE, STREAM_TYPE, URL, Client, event
 
