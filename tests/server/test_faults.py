@@ -225,6 +225,7 @@ PARAMS: list[tuple[str, Any, str]] = [
     ("tools/call", {"name": "plain", "arguments": 5}, "params.arguments must be an object"),
     ("tools/call", {"name": "plain", "arguments": "{}"}, "params.arguments must be an object"),
     ("resources/read", {}, "params.uri must be a string"),
+    ("prompts/get", {}, "params.name must be a string"),
     ("prompts/get", {"name": "x", "arguments": {"a": 1}}, "params.arguments must be an object of strings"),
     ("completion/complete", {}, "params.ref must be a reference to a prompt or a resource"),
     *[
@@ -274,6 +275,18 @@ def test_params(version: str, method: str, params: Any, text: str) -> None:
     refused = error(version, -32602, text, 1)
     assert Channel(version, registry()).request(method, params) == [refused]
     assert_json(Http(version, registry()).request(method, params), 400 if version in ENVELOPE else 200, refused)
+
+
+@pytest.mark.parametrize("version", HANDSHAKE)
+@pytest.mark.parametrize("method", ["resources/subscribe", "resources/unsubscribe", "logging/setLevel"])
+@pytest.mark.parametrize("value", ["absent", None, 5, [], {}])
+def test_params_of_sessions(version: str, method: str, value: Any) -> None:
+    levels = "debug, info, notice, warning, error, critical, alert, emergency"
+    member, wanted = ("level", f"one of {levels}") if method == "logging/setLevel" else ("uri", "a string")
+    params = {} if value == "absent" else {member: value}
+    refused = error(version, -32602, f"params.{member} must be {wanted}", 1)
+    assert Channel(version, registry()).request(method, params) == [refused]
+    assert_json(Http(version, registry()).request(method, params), 200, refused)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
