@@ -15,51 +15,69 @@ import attrs
 from .types import CONTENT_BLOCKS, JSON, BlobResourceContents, TextResourceContents, camel
 
 T = TypeVar("T")
-Reader = Callable[[JSON, str], Any]
+Reader = Callable[[JSON], Any]
 
 
 class WireFault(ValueError):
     """What came is not what the specification says. The text names the place and what it must hold."""
 
+    def __init__(self, words: str, path: str = "") -> None:
+        super().__init__(f"{path} {words}" if path else words)
+        self._words = words
+        self._path = path
+
+    def below(self, place: str) -> WireFault:
+        """The same, seen from further out."""
+        return WireFault(self._words, f"{place}{self._path}")
+
 
 def from_wire(cls: type[T], wire: JSON, where: str = "result") -> T:
     """The record of class `cls` for the JSON object `wire`. Raises `WireFault`, with paths that start at `where`."""
-    record: T = _reader_of(cls)(wire, where)
+    try:
+        record: T = _reader_of(cls)(wire)
+    except WireFault as fault:
+        raise fault.below(where) from None
     return record
 
 
 def _scalar(kind: type | tuple[type, ...], words: str) -> Reader:
-    def read(wire: JSON, where: str) -> Any:
+    def read(wire: JSON) -> Any:
         # A boolean is a number to Python alone.
         if not isinstance(wire, kind) or (isinstance(wire, bool) and kind is not bool):
-            raise WireFault(f"{where} must be {words}")
+            raise WireFault(f"must be {words}")
         return wire
 
     return read
 
 
 def _sequence(item: Reader) -> Reader:
-    def read(wire: JSON, where: str) -> Any:
+    def read(wire: JSON) -> Any:
         if not isinstance(wire, list):
-            raise WireFault(f"{where} must be a list")
-        return [item(each, f"{where}[{index}]") for index, each in enumerate(wire)]
+            raise WireFault("must be a list")
+        items: list[Any] = []
+        try:
+            for each in wire:
+                items.append(item(each))  # as many as are there, so it is known where a fault is
+        except WireFault as fault:
+            raise fault.below(f"[{len(items)}]") from None
+        return items
 
     return read
 
 
-def _content(wire: JSON, where: str) -> Any:
+def _content(wire: JSON) -> Any:
     if not isinstance(wire, dict) or not isinstance(wire.get("type"), str):
-        raise WireFault(f"{where} must be an object with a type")
+        raise WireFault("must be an object with a type")
     cls = _BLOCKS.get(wire["type"])
-    return wire if cls is None else from_wire(cls, wire, where)
+    return wire if cls is None else _reader_of(cls)(wire)
 
 
-def _resource_contents(wire: JSON, where: str) -> Any:
-    _object(wire, where)
-    return from_wire(TextResourceContents if "text" in wire else BlobResourceContents, wire, where)
+def _resource_contents(wire: JSON) -> Any:
+    _object(wire)
+    return _reader_of(TextResourceContents if "text" in wire else BlobResourceContents)(wire)
 
 
-def _anything(wire: JSON, where: str) -> Any:
+def _anything(wire: JSON) -> Any:
     return wire
 
 
@@ -107,18 +125,25 @@ def _record(cls: Any) -> Reader:
     fields = [
         (field.name, camel(field.name), field.default is attrs.NOTHING) for field in attrs.fields(cls) if field.init
     ]
-    readers = {name: _reader_of(hints[name]) for name, _, _ in fields}
+    readers = {member: (name, _reader_of(hints[name])) for name, member, _ in fields}
+    required = [(name, member) for name, member, needed in fields if needed]
 
-    def read(wire: JSON, where: str) -> Any:
-        _object(wire, where)
+    def read(wire: JSON) -> Any:
+        _object(wire)
         given = {}
-        for name, member, required in fields:
-            value = wire.get(member)
+        for member, value in wire.items():
+            if member not in readers:
+                continue
+            name, reader = readers[member]
             # For most members null is as good as nothing; only structured content may be null and mean it.
-            if value is not None or (member in wire and readers[name] is _anything):
-                given[name] = readers[name](value, f"{where}.{member}")
-            elif required:
-                raise WireFault(f"{where}.{member} is missing")
+            if value is not None or reader is _anything:
+                try:
+                    given[name] = reader(value)
+                except WireFault as fault:
+                    raise fault.below(f".{member}") from None
+        for name, member in required:
+            if name not in given:
+                raise WireFault("is missing", f".{member}")
         return cls(**given)
 
     return read
