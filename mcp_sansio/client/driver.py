@@ -101,7 +101,7 @@ class ClientDriver:
             callbacks = Callbacks(self._spawn, self._engine.config.max_callbacks)
             self._progress[call] = on_progress, callbacks
         try:
-            self._pump()
+            self._begin(call)
             while not call.ended:
                 await self._woken(call)
             if callbacks is not None:
@@ -112,6 +112,10 @@ class ClientDriver:
                 self._engine.cancel(call)
                 self._pump()
         return call
+
+    def _begin(self, call: OutgoingCall) -> None:
+        """Have the first request of `call` sent. A transport may leave that to `_woken`, which comes next."""
+        self._pump()
 
     async def _woken(self, call: OutgoingCall) -> None:
         """Return when something happens to `call`. Several tasks may wait for that."""

@@ -137,6 +137,11 @@ class HttpClientSession(ClientEngine):
 
     # Getters
 
+    def exchange_of(self, call: OutgoingCall) -> Hashable | None:
+        """The request on whose response the reply to `call` is awaited, where it is such a one."""
+        job = None if call.request is None else call.request.extra
+        return job.exchange if isinstance(job, ReplyJob) else None
+
     @property
     def is_idle(self) -> bool:
         """Whether no response is waited for."""

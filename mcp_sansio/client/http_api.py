@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Hashable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Mapping
 from functools import partial
-from typing import Generic, TypeVar
+from typing import Any
 
 from mcp_sansio.adapters.base import Adapter
 from mcp_sansio.adapters.selection import AdapterSet
@@ -14,11 +14,10 @@ from mcp_sansio.runtime import Runtime
 
 from .api import ClientApi
 from .callbacks import Work
+from .calls import OutgoingCall
 from .http import HttpClientSession
 from .http_requests import HttpRequest
 from .options import ClientOptions, callbacks_of, engine_options_of
-
-T = TypeVar("T", bound=Task)
 
 _MAX_WORDS = 300
 
@@ -26,12 +25,14 @@ GivenHeaders = Mapping[str, str] | Callable[[], "Mapping[str, str] | Awaitable[M
 """Headers of the caller's, or what gives them anew for each request."""
 
 
-class HttpClientApi(ClientApi, Generic[T]):
+class HttpClientApi(ClientApi):
     """Calls the server at `url`. A binding subclasses it and supplies `_exchange` and `close`.
 
     `runtime`, `call_at` (see `Alarm`) and `start` (see `Tasks`) are lent by the event loop.
     """
 
+    #: Whether the binding has `_work_here`.
+    _works_here = False
     _engine: HttpClientSession
 
     def __init__(
@@ -43,14 +44,18 @@ class HttpClientApi(ClientApi, Generic[T]):
         *,
         runtime: Runtime,
         call_at: Callable[[float, Callable[[], None]], Handle],
-        start: Callable[[Awaitable[None]], T],
+        start: Callable[[Awaitable[None]], Task],
     ) -> None:
         given: Mapping[str, str] = {} if headers is None or callable(headers) else headers
         engine_options = engine_options_of(options)
         engine = HttpClientSession(url, headers=given, runtime=runtime, adapters=adapters, **engine_options)
         self._new_headers = headers if callable(headers) else None
-        self._tasks: Tasks[Hashable, T] = Tasks(start)
+        #: Those that `start` has made, and what a binding has put beside them.
+        self._tasks: Tasks[Hashable, Any] = Tasks(start)
         self._alarm = Alarm(call_at, self._pass_time)
+        #: The call that begins just now, and the request that its caller is to work on.
+        self._beginning: OutgoingCall | None = None
+        self._own: HttpRequest | None = None
         super().__init__(engine, **callbacks_of(options))
 
     # What a binding supplies
@@ -62,15 +67,38 @@ class HttpClientApi(ClientApi, Generic[T]):
         """
         raise NotImplementedError
 
+    async def _work_here(self, exchange: Hashable, work: Coroutine[Any, Any, None]) -> None:
+        """Do the `work` on a request in the caller's own task, which spares a task and a turn of the loop.
+
+        Meanwhile it is among the tasks. Where its cancellation comes from there, it ends, and its caller goes on.
+        """
+        raise NotImplementedError
+
     # What is supplied to the driver
 
     def _flush(self) -> None:
         for part in self._engine.data_to_send():
-            if isinstance(part, HttpRequest):
-                self._tasks.start(part.exchange, self._work_on(part))
-            else:
+            if not isinstance(part, HttpRequest):
                 self._tasks.cancel(part.exchange)
+            elif self._beginning is not None and self._engine.exchange_of(self._beginning) == part.exchange:
+                self._own = part
+            else:
+                self._tasks.start(part.exchange, self._work_on(part))
         self._alarm.set(self._engine.next_deadline())
+
+    def _begin(self, call: OutgoingCall) -> None:
+        self._beginning, self._own = call if self._works_here else None, None
+        try:
+            self._pump()
+        finally:
+            self._beginning = None
+
+    async def _woken(self, call: OutgoingCall) -> None:
+        own, self._own = self._own, None
+        if own is not None and self._engine.exchange_of(call) == own.exchange:
+            await self._work_here(own.exchange, self._work_on(own))
+        else:
+            await super()._woken(call)
 
     def _spawn(self, work: Work) -> Callable[[], None]:
         key = object()
@@ -79,7 +107,7 @@ class HttpClientApi(ClientApi, Generic[T]):
 
     # What the binding calls as it closes
 
-    def _begin_to_close(self, mine: T | None) -> None:
+    def _begin_to_close(self, mine: object) -> None:
         """Give up all that is in flight, but the task that closes. What is to be waited for now tells the server."""
         if not self._engine.closed:
             self._tasks.cancel_all(but=mine)

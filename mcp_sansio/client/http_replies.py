@@ -8,6 +8,7 @@ Messages to the Server", 6). A server may end it at once and be polled that way.
 from __future__ import annotations
 
 import re
+from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
 from mcp_sansio.errors import ConnectionLost, McpError, UnusableReply
@@ -45,6 +46,11 @@ class ReplyJob:
         #: How often in a row the stream was picked up again for nothing.
         self._in_vain = 0
         self._fault = "it is no response to this request"
+
+    @property
+    def exchange(self) -> Hashable | None:
+        """The HTTP request that is in flight for it."""
+        return None if self._flight is None else self._flight.request.exchange
 
     # Commands
 

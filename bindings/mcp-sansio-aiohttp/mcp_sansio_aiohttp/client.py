@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine, Hashable
 from functools import lru_cache
 from io import BytesIO
-from typing import Unpack
+from typing import Any, Unpack
 
 from aiohttp import BytesPayload, ClientSession, ClientTimeout, DummyCookieJar, TCPConnector
 from yarl import URL
@@ -16,6 +16,7 @@ from yarl import URL
 from mcp_sansio import Adapter, AdapterSet, ClientOptions, GivenHeaders, HttpClientApi, HttpRequest, Runtime
 
 from .eager import start_task
+from .here import Here
 
 #: The deadlines are the core's: a call has one of its own, and a stream may be quiet for as long as it likes.
 _NO_TIMEOUT = ClientTimeout()
@@ -24,7 +25,7 @@ _LARGE = 2**20
 _UNCOMPRESSED = {"Accept-Encoding": "identity"}
 
 
-class Client(HttpClientApi["asyncio.Task[None]"]):
+class Client(HttpClientApi):
     """Calls the server at `url`. Nothing is sent before the first call.
 
     `adapter` is the revision to speak, or an `AdapterSet` of those that may be; without it the client finds out what
@@ -36,6 +37,8 @@ class Client(HttpClientApi["asyncio.Task[None]"]):
 
     Raises ``ValueError`` for what is no http or https URL, and for what cannot be a header.
     """
+
+    _works_here = True
 
     def __init__(
         self,
@@ -56,7 +59,7 @@ class Client(HttpClientApi["asyncio.Task[None]"]):
         mine = asyncio.current_task()
         self._begin_to_close(mine)
         try:
-            while others := [task for task in self._tasks.running.values() if task is not mine]:
+            while others := {task for task in self._tasks.running.values() if type(task) is not Here} - {mine}:
                 await asyncio.wait(others)
         finally:
             self._tasks.cancel_all(but=mine)
@@ -64,14 +67,21 @@ class Client(HttpClientApi["asyncio.Task[None]"]):
             if self._owns_session and self._session is not None:
                 await self._session.close()
 
+    async def _work_here(self, exchange: Hashable, work: Coroutine[Any, Any, None]) -> None:
+        self._tasks.running[exchange] = here = Here()
+        try:
+            await here.run(work)
+        finally:
+            self._tasks.running.pop(exchange, None)
+
     async def _exchange(self, request: HttpRequest) -> None:
         session = self._session or self._open_session()
-        headers, body = request.headers, request.body
+        headers = request.headers
         response = await session.request(
             request.method,
             _url(request.url),
             headers=headers if session.auto_decompress else {**_UNCOMPRESSED, **headers},
-            data=BytesPayload(body) if len(body) <= _LARGE else BytesIO(body),
+            data=_payload(request.body),
             allow_redirects=False,
             raise_for_status=False,
             timeout=_NO_TIMEOUT,
@@ -97,6 +107,12 @@ class Client(HttpClientApi["asyncio.Task[None]"]):
 
 # The same few for as long as a client lives.
 _url = lru_cache(maxsize=64)(URL)
+
+
+def _payload(body: bytes) -> BytesPayload | BytesIO | None:
+    if len(body) > _LARGE:
+        return BytesIO(body)
+    return BytesPayload(body) if body else None
 
 
 def _call_at(when: float, callback: Callable[[], None]) -> asyncio.TimerHandle:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from functools import partial
 from threading import get_ident
 from typing import cast
 
@@ -12,6 +13,7 @@ from aiohttp import web
 from multidict import CIMultiDict
 
 from mcp_sansio import Body, Call, CallCancelled, CallReceived, End, Head, HttpTransaction, Part, StoreNeeded
+from mcp_sansio.driving import Tasks
 
 from .eager import start_task
 from .facts import checked_principal, is_loopback
@@ -56,7 +58,7 @@ class Driver:
         self._loop = asyncio.get_running_loop()
         self._thread = get_ident()
         host.loop.bind(self._loop, self._thread)
-        self._tasks: dict[Call, asyncio.Task[None]] = {}
+        self._tasks: Tasks[Call, asyncio.Task[None]] = Tasks(partial(start_task, self._loop))
         self._engine = open_engine(
             principal=checked_principal(host.principal(request)),
             loopback=is_loopback(request),
@@ -199,25 +201,14 @@ class Driver:
         while events := self._engine.events():
             for event in events:
                 if isinstance(event, CallReceived):
-                    self._start(event)
+                    self._tasks.start(event.call, event.run())
                 elif isinstance(event, StoreNeeded):
                     stores.append(event)
                 elif isinstance(event, CallCancelled):
-                    self._cancel(event.call)
+                    self._tasks.cancel(event.call)
                 else:
                     logger.debug("%s", event.failure)
         return stores
-
-    def _start(self, event: CallReceived) -> None:
-        task = start_task(self._loop, event.run())
-        if not task.done():
-            self._tasks[event.call] = task
-            task.add_done_callback(lambda _: self._tasks.pop(event.call))
-
-    def _cancel(self, call: Call) -> None:
-        task = self._tasks.get(call)
-        if task is not None:
-            task.cancel()
 
     # The end of the connection, and of the coroutine
 
@@ -233,7 +224,7 @@ class Driver:
             self._watch.stop()
         if self._alone:
             return
-        if not all(task.done() for task in self._tasks.values()):
+        if not all(task.done() for task in self._tasks.running.values()):
             self._go_alone()
             return
         if self._timer is not None:
@@ -251,7 +242,7 @@ class Driver:
         for store in self._turn():
             self._host.adopt(start_task(self._loop, store.run()))
         if self._alone:
-            for task in self._tasks.values():
+            for task in self._tasks.running.values():
                 self._host.adopt(task)
         self._arm()
 

@@ -109,6 +109,63 @@ async def test_a_call_that_takes_too_long_is_given_up(version: str) -> None:
         assert await echoes(client)
 
 
+def pending() -> int:
+    """How many cancellations of this task are still to arrive."""
+    task = asyncio.current_task()
+    assert task is not None
+    return task.cancelling()
+
+
+@everyone
+async def test_a_call_that_ends_early_leaves_its_caller_as_it_was(version: str) -> None:
+    """Callers work on their requests themselves, and giving one up must not be taken for their own cancellation."""
+    tool = waiting()
+    async with serving(Endpoint(tool.registry).app()) as site, calling(site, version) as client:
+        await client.initialize()
+        async with asyncio.timeout(30):
+            with pytest.raises(CallTimeout):
+                await client.call_tool("wait", timeout=0.05)
+            assert pending() == 0
+            assert await echoes(client)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.05):
+                await client.call_tool("wait")
+        assert pending() == 0
+        assert await echoes(client)
+
+
+async def test_a_caller_that_is_cancelled_as_its_time_is_up_is_cancelled() -> None:
+    tool = waiting()
+    async with serving(Endpoint(tool.registry).app()) as site, calling(site, NEWEST) as client:
+        await client.initialize()
+        caller = asyncio.create_task(client.call_tool("wait"))
+        await tool.begun.wait()
+        caller.cancel()
+        closing = asyncio.create_task(client.close())
+        with pytest.raises(asyncio.CancelledError):
+            await caller
+        await closing
+
+
+async def test_closing_is_no_cancellation_of_the_callers() -> None:
+    tool = waiting()
+    counts: list[int] = []
+
+    async def call(client: Client) -> None:
+        with pytest.raises(ConnectionLost):
+            await client.call_tool("wait")
+        await asyncio.sleep(0)
+        counts.append(pending())
+
+    async with serving(Endpoint(tool.registry).app()) as site, calling(site, NEWEST) as client:
+        callers = [asyncio.create_task(call(client)) for _ in range(3)]
+        await tool.begun.wait()
+        await client.close()
+        await asyncio.gather(*callers)
+        tool.let_go.set()
+    assert counts == [0, 0, 0]
+
+
 async def test_progress_gives_a_call_more_time_up_to_a_limit() -> None:
     tool = waiting()
     loop = asyncio.get_running_loop()

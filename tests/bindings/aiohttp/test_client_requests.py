@@ -13,7 +13,7 @@ import pytest
 from aiohttp import ClientSession, ClientTimeout, CookieJar, TCPConnector
 
 import speak
-from callers import Client, Request, calling, json_reply, listening, plain, result
+from callers import Client, Request, calling, initialized, json_reply, listening, plain, result
 from mcp_sansio import (
     ClientConfig,
     ConnectionLost,
@@ -80,6 +80,24 @@ async def test_a_request_says_what_the_protocol_wants_and_nothing_that_aiohttp_m
         "accept-encoding": request.headers["accept-encoding"],
         "user-agent": request.headers["user-agent"],
     }
+
+
+async def test_a_request_without_a_body_says_nothing_of_one() -> None:
+    handshake = speak.HANDSHAKE[0]
+
+    def respond(request: Request) -> bytes:
+        if request.method != "POST":
+            return plain(405)
+        if request.message["method"] == "initialize":
+            return json_reply(initialized(request, handshake), "Mcp-Session-Id: abc")
+        return done(request) if "id" in request.message else plain(202)
+
+    async with recording(respond) as (url, requests), calling(url, handshake, on_change=print) as client:
+        await client.call_tool("bake")
+    without = [request for request in requests if request.method != "POST"]
+    assert [request.method for request in without] == ["GET", "DELETE"]
+    assert ["content-type" in request.headers for request in without] == [False, False]
+    assert [request.headers.get("content-length") for request in without] in ([None, None], [None, "0"])
 
 
 async def test_headers_of_the_client_and_of_a_call() -> None:
