@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from mcp_sansio import LocalProtocolError
+from mcp_sansio.client import _state
 from mcp_sansio.client._state import (
     CALL,
     NEGOTIATION,
@@ -97,6 +98,9 @@ def test_every_state_with_every_input(name: str, state: str, given: str) -> None
     assert str(caught.value) == f"{given} is not possible in the state {state}"
 
 
-def test_every_state_can_be_left_for_the_end() -> None:
-    for table, states, _, _ in MACHINES.values():
-        assert set(table) == set(states)
+def test_every_table_is_tried() -> None:
+    tables = {name.lower(): held for name, held in vars(_state).items() if name.isupper() and isinstance(held, Mapping)}
+    assert {name: table for name, table in tables.items() if not name.startswith("_")} == {
+        name: table for name, (table, *_) in MACHINES.items()
+    }
+    assert all(list(table) == list(states) for table, states, _, _ in MACHINES.values())
