@@ -80,6 +80,20 @@ def test_what_comes_after_the_response_is_waited_for_a_moment() -> None:
     assert (client.sent, client.engine.is_idle) == ([request, HttpAbort(request.exchange)], True)
 
 
+def test_the_rest_of_a_redirect_is_waited_for_a_moment_too() -> None:
+    client = opened("2025-11-25", config=ClientConfig(linger=3))
+    call = client.call()
+    request = client.request()
+    client.respond(request, b"moved", status=307, headers={"Location": "/other"}, end=False)
+    redirected = client.request()
+    client.result(redirected, DONE)
+    client.take()
+    assert outcome(call) == DONE
+    client.engine.receive_data(request.exchange, b"x" * 10_000)
+    client.advance(3)
+    assert (client.sent[2:], client.engine.is_idle) == ([HttpAbort(request.exchange)], True)
+
+
 def test_a_handshake_may_be_answered_by_a_stream_that_is_resumed() -> None:
     client = Client("2025-11-25")
     call = client.call()
