@@ -131,6 +131,17 @@ def test_a_server_is_not_reconnected_to_without_any_pause() -> None:
     assert len(client.sent) < 10 / 0.05
 
 
+def test_a_call_that_was_given_up_is_not_reconnected_for() -> None:
+    client = opened("2025-11-25")
+    call = client.call()
+    client.stream(client.request(), event(b"", id="0"))
+    client.engine.cancel(call)
+    client.respond(client.request(), status=202)
+    before = list(client.sent)
+    client.advance(100)
+    assert client.sent == before
+
+
 @pytest.mark.parametrize("status", [503, 429, 408])
 def test_a_server_that_is_busy_is_asked_again_for_the_rest_of_a_stream(status: int) -> None:
     client = opened("2025-11-25")
