@@ -121,6 +121,17 @@ async def test_calling_reading_and_completing(way: Way, where: Where) -> None:
 UNASKED = [way for way in WAYS if way.project.name == "tiny" and way.transport == "sse"]
 
 
+@pytest.mark.parametrize("is_listed", [True, False])
+@pytest.mark.parametrize("way", [way for way in WAYS if way.transport == "http" and way.is_modern], ids=str)
+async def test_arguments_that_are_mirrored_in_headers(way: Way, where: Where, is_listed: bool) -> None:
+    """Servers of the newest revision refuse a call over HTTP without them; only the list of tools says which."""
+    async with meeting(way, where) as ours:
+        if is_listed:
+            await ours.list_tools()
+        assert text(await ours.call_tool("nearest", {"region": "Île-de-France", "limit": 3})) == "3 in Île-de-France"
+        assert text(await ours.call_tool("nearest", {"region": " Béarn "})) == "1 in  Béarn "
+
+
 async def test_asking(way: Way, where: Where) -> None:
     users = [
         accept(name="Ada"),
@@ -199,27 +210,51 @@ async def test_giving_a_call_up(way: Way, where: Where) -> None:
         assert text(await ours.call_tool("add", {"a": 1, "b": 1})) == "2"
 
 
+#: The ways in which a session of HTTP is opened.
+SESSIONED = [way for way in WAYS if (way.transport, way.era) == ("http", "legacy")]
 #: The servers that let go of a stream when told to, and keep what they sent.
-RESUMABLE = [
-    way for way in WAYS if way.project.name in ("official", "fastmcp") and way.transport == "http" and not way.is_modern
-]
+RESUMABLE = [way for way in SESSIONED if way.project.name in ("official", "fastmcp")]
+#: The servers whose sessions a client may end.
+DELETABLE = [way for way in SESSIONED if way.project.name != "tiny"]
+
+
+@asynccontextmanager
+async def overhearing(*headers: str) -> AsyncIterator[tuple[Any, dict[str, list[tuple[str, str]]]]]:
+    """A session of aiohttp, and by header the methods and values of the requests that have it."""
+    aiohttp = support.need("aiohttp")
+    heard: dict[str, list[tuple[str, str]]] = {name: [] for name in headers}
+
+    async def note(_: Any, __: Any, started: Any) -> None:
+        for name in heard.keys() & started.headers.keys():
+            heard[name].append((started.method, started.headers[name]))
+
+    tracing = aiohttp.TraceConfig()
+    tracing.on_request_start.append(note)
+    async with aiohttp.ClientSession(trace_configs=[tracing]) as session:
+        yield session, heard
 
 
 @pytest.mark.parametrize("way", RESUMABLE, ids=str)
 async def test_coming_back_for_the_rest_of_a_stream(way: Way, where: Where) -> None:
-    aiohttp = support.need("aiohttp")
-    resumed: list[str] = []
-
-    async def note(_: Any, __: Any, started: Any) -> None:
-        if started.method == "GET" and "Last-Event-ID" in started.headers:
-            resumed.append(started.headers["Last-Event-ID"])
-
-    tracing = aiohttp.TraceConfig()
-    tracing.on_request_start.append(note)
-    async with aiohttp.ClientSession(trace_configs=[tracing]) as session, meeting(way, where, session=session) as ours:
+    async with overhearing("Last-Event-ID") as (session, heard), meeting(way, where, session=session) as ours:
         assert text(await ours.call_tool("patient")) == "resumed"
         assert text(await ours.call_tool("add", {"a": 1, "b": 1})) == "2"
-    assert len(resumed) == 1
+    assert [method for method, _ in heard["Last-Event-ID"]] == ["GET"]
+
+
+@pytest.mark.parametrize("way", DELETABLE, ids=str)
+async def test_a_session_that_somebody_else_ends(way: Way, where: Where) -> None:
+    """However many calls find it gone, one new session is opened, and all of them come to their results."""
+    async with overhearing("Mcp-Session-Id") as (session, heard), meeting(way, where, session=session) as ours:
+        assert text(await ours.call_tool("add", {"a": 1, "b": 1})) == "2"
+        (first,) = {value for _, value in heard["Mcp-Session-Id"]}
+        version = {"MCP-Protocol-Version": ours.adapter.version}
+        async with session.delete(where.url, headers={"Mcp-Session-Id": first, **version}) as gone:
+            assert gone.status in (200, 204)
+        sums = await asyncio.gather(*(ours.call_tool("add", {"a": 1, "b": b}) for b in range(5)))
+        assert [text(result) for result in sums] == ["1", "2", "3", "4", "5"]
+        assert len({value for _, value in heard["Mcp-Session-Id"]}) == 2
+    assert [method for method, _ in heard["Mcp-Session-Id"]].count("DELETE") == 2
 
 
 async def test_changes(way: Way, where: Where) -> None:

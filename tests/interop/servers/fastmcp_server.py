@@ -9,13 +9,14 @@ import asyncio
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import mcp_types as types
 from fastmcp import Context, FastMCP
 from fastmcp.exceptions import ToolError
 from fastmcp.server.event_store import EventStore
 from hosting import arguments, serve_asgi
+from pydantic import Field
 
 # What 2026-07-28 deprecates is what is tested here.
 warnings.simplefilter("ignore")
@@ -30,6 +31,15 @@ Asked = types.InputRequiredResult
 def add(a: int, b: int) -> str:
     """Add two numbers."""
     return str(a + b)
+
+
+@server.tool
+def nearest(
+    region: Annotated[str, Field(json_schema_extra={"x-mcp-header": "Region"})],
+    limit: Annotated[int, Field(json_schema_extra={"x-mcp-header": "Limit"})] = 1,
+) -> str:
+    """Take arguments that HTTP mirrors in headers."""
+    return f"{limit} in {region}"
 
 
 @server.tool

@@ -15,7 +15,7 @@ from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.mcpserver.resolve import Elicit, ListRoots, Resolve, Sample
 from mcp.server.streamable_http import EventCallback, EventMessage, EventStore
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 # What 2026-07-28 deprecates is what is tested here.
 warnings.simplefilter("ignore")
@@ -33,6 +33,15 @@ class Named(BaseModel):
 def add(a: int, b: int) -> str:
     """Add two numbers."""
     return str(a + b)
+
+
+@server.tool()
+def nearest(
+    region: Annotated[str, Field(json_schema_extra={"x-mcp-header": "Region"})],
+    limit: Annotated[int, Field(json_schema_extra={"x-mcp-header": "Limit"})] = 1,
+) -> str:
+    """Take arguments that HTTP mirrors in headers."""
+    return f"{limit} in {region}"
 
 
 @server.tool()

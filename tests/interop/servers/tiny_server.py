@@ -11,7 +11,7 @@ from aiohttp_tiny_mcp import AdapterSet, Completion, Endpoint, Exchange, Registr
 from aiohttp_tiny_mcp.protocol.models import CompleteParams
 from aiohttp_tiny_mcp.storage.hub import NOTIFICATIONS, topic
 from hosting import announce, arguments, free_socket
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 registry = Registry("pantry", "1.2", instructions="Mind the step.", hub_poll_seconds=0.05)
 NAME_FORM = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
@@ -26,6 +26,13 @@ class Sum(BaseModel):
 
     a: int
     b: int
+
+
+class Region(BaseModel):
+    """What `nearest` takes."""
+
+    region: str = Field(json_schema_extra={"x-mcp-header": "Region"})
+    limit: int = Field(1, json_schema_extra={"x-mcp-header": "Limit"})
 
 
 class Item(BaseModel):
@@ -50,6 +57,12 @@ class Named(BaseModel):
 async def add(args: Sum) -> str:
     """Add two numbers."""
     return str(args.a + args.b)
+
+
+@registry.tool
+async def nearest(args: Region) -> str:
+    """Take arguments that HTTP mirrors in headers."""
+    return f"{args.limit} in {args.region}"
 
 
 @registry.tool

@@ -46,6 +46,11 @@ function build() {
         server.registerTool(name, { description, inputSchema: z.object(shape) }, run);
 
     tool('add', 'Add two numbers.', { a: z.number(), b: z.number() }, ({ a, b }) => text(String(a + b)));
+    const mirrored = {
+        region: z.string().meta({ 'x-mcp-header': 'Region' }),
+        limit: z.number().int().default(1).meta({ 'x-mcp-header': 'Limit' })
+    };
+    tool('nearest', 'Take arguments that HTTP mirrors in headers.', mirrored, ({ region, limit }) => text(`${limit} in ${region}`));
     tool('fail', 'Fail.', {}, () => {
         throw new Error('The shelf is empty.');
     });
