@@ -254,6 +254,9 @@ FAULTY: dict[str, tuple[Any, str]] = {
     "the first of two": ([[1, [object()]], b""], "$[0][1][0]: a value of type object"),
     "after containers": ({"a": {"b": [{}]}, "c": [[], ()], "d": 0j}, "$.d: a value of type complex"),
     "long": ([10**4300], "$[0]: an integer of more than 4300 characters"),
+    "longer": ([10**4301], "$[0]: an integer of more than 4300 characters"),
+    "just as long with its sign": ([-(10**4299)], "$[0]: an integer of more than 4300 characters"),
+    "longer and negative": ([-(10**4300)], "$[0]: an integer of more than 4300 characters"),
     "long and negative": ([Number(-(10**4299))], "$[0]: an integer of more than 4300 characters"),
 }
 
