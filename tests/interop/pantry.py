@@ -81,13 +81,9 @@ PANTRIES = {
         ),
     )
 }
-#: The servers that are told nothing, by the name of their transports.
-EVERYTHING = Project(
-    "everything",
-    ("node", "@modelcontextprotocol/server-everything"),
-    "",
-    eras=("legacy",),
-)
+#: A program of its own, with a pantry of its own.
+EVERYTHING = Project("everything", ("node", "@modelcontextprotocol/server-everything"), "", eras=("legacy",))
+#: What it calls its transports, and the path of each.
 EVERYTHING_TRANSPORTS = {"http": ("streamableHttp", "/mcp"), "sse": ("sse", "/sse"), "stdio": ("stdio", "")}
 
 
@@ -100,14 +96,10 @@ class Program:
         self.url = self._process.stdout.readline().strip()
         assert self.url.startswith("http://127.0.0.1:"), self.url
 
-    def ask_to_stop(self) -> None:
-        """Have it shut down."""
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-
     def stop(self) -> None:
         """Have it shut down, and wait until it has."""
-        self.ask_to_stop()
+        assert self._process.stdin is not None
+        self._process.stdin.close()
         with self._process as process:
             process.wait(PATIENCE)
 
