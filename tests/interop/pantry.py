@@ -96,10 +96,13 @@ class Program:
         self.url = self._process.stdout.readline().strip()
         assert self.url.startswith("http://127.0.0.1:"), self.url
 
-    def stop(self) -> None:
-        """Have it shut down, and wait until it has."""
+    def ask_to_stop(self) -> None:
+        """Have it shut down."""
         assert self._process.stdin is not None
         self._process.stdin.close()
+
+    def wait(self) -> None:
+        """Return once it has."""
         with self._process as process:
             process.wait(PATIENCE)
 
@@ -122,10 +125,14 @@ class Everything:
         await_port(port)
         self.url = f"http://127.0.0.1:{port}{path}"
 
-    def stop(self) -> None:
+    def ask_to_stop(self) -> None:
         """End it."""
+        self._process.send_signal(signal.SIGKILL)
+
+    def wait(self) -> None:
+        """Return once it has ended."""
         with self._process as process:
-            process.send_signal(signal.SIGKILL)
+            process.wait(PATIENCE)
 
 
 def everything(mode: str) -> list[str]:
@@ -165,7 +172,9 @@ class Running:
     def stop(self) -> None:
         """End them all."""
         for server in self._running.values():
-            server.stop()
+            server.ask_to_stop()
+        for server in self._running.values():
+            server.wait()
 
 
 def adapters(era: str) -> AdapterSet | None:
