@@ -108,6 +108,7 @@ class ReplyJob:
         is_waiting = self._carrier.client.flight.request_of(self.request.id) is self.request
         if not is_waiting and self._flight is not None:
             self._carrier.exchanges.settle(self._flight)
+            self._flight = self.request.extra = None  # see `InFlight.end`
 
     def _completed(self) -> None:
         if self._response is not None and self._response.is_stream:

@@ -290,6 +290,7 @@ class InFlight:
         call.outcome = outcome
         if call.request is not None:
             self.drop(call.request)
+            call.request = None  # the two hold each other: nothing of a call is left to the garbage collector
         self._calls.pop(call, None)
         self.waiting.pop(call, None)
         self._engine.questions.call_ended(call)
