@@ -165,11 +165,10 @@ def headers(data: bytes) -> None:
     given = wire_headers.Headers(
         [("Host", value), ("ORIGIN", value), ("Origin", value[:5]), ("accept", value), ("Content-Type", value)]
     )
-    gate.fault_of_host(given, allowed=allowed, **options)
-    gate.fault_of_origin(given, allowed_origins=allowed, allowed_hosts=allowed, **options)
-    gate.fault_of_content_type(given)
-    gate.accepted_forms(given)
-    for _, text in (*gate.cors_headers(given), *gate.preflight_headers(given, "GET")):
+    gate.admission(allowed_hosts=allowed, allowed_origins=allowed)(given["host"], given["origin"], **options)
+    gate.fault_of_content_type(given["content-type"])
+    gate.accepted_forms(given["accept"])
+    for _, text in (*gate.cors_headers(given["origin"]), *gate.preflight_headers(given, "GET")):
         assert wire_headers.is_printable(text)
 
 

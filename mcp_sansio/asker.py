@@ -53,8 +53,9 @@ class Asker:
     `in_arguments` says that the call may put them in its result and take the answers as arguments.
     """
 
-    def __init__(self, call: Call, side: Side, *, in_arguments: bool) -> None:
-        self.in_arguments = in_arguments
+    in_arguments = False
+
+    def __init__(self, call: Call, side: Side) -> None:
         self._call = call
         self._side = side
 

@@ -71,29 +71,19 @@ class Bound:
     is_async: bool
     exchange_param: str | None
     dependencies: Mapping[str, Any]
-    _parse: Parse = attrs.field(repr=False)
-    _structured: Callable[[Any], JSON] = attrs.field(repr=False)
+    #: Gives the keyword arguments of `fn` for the JSON object of a call's arguments, without the exchange and the
+    #: dependencies. Raises `ArgumentsInvalid` with every fault. Properties that are not declared are ignored, unless
+    #: the schema says otherwise.
+    parse: Parse = attrs.field(repr=False)
+    #: Gives the JSON value of what `fn` returned, checked against `output_schema` where there is one. NaN and infinity
+    #: are left in; the caller checks for them. Raises `ResultInvalid`, and ``TypeError`` for a value that has no form
+    #: in JSON.
+    structured: Callable[[Any], JSON] = attrs.field(repr=False)
 
     @property
     def takes_exchange(self) -> bool:
         """Whether the handler takes an exchange, and so may ask."""
         return self.exchange_param is not None
-
-    def parse(self, arguments: Arguments) -> dict[str, Any]:
-        """The keyword arguments of `fn` for the JSON object `arguments`, without the exchange and the dependencies.
-
-        Raises `ArgumentsInvalid` with every fault. Properties that are not declared are ignored, unless the schema says
-        otherwise.
-        """
-        return self._parse(arguments)
-
-    def structured(self, value: Any) -> JSON:
-        """The JSON value of what `fn` returned, checked against `output_schema` where there is one.
-
-        NaN and infinity are left in; the caller checks for them. Raises `ResultInvalid`, and ``TypeError`` for a value
-        that has no form in JSON.
-        """
-        return self._structured(value)
 
     def prompt_arguments(self) -> list[dict[str, JSON]]:
         """The arguments as a prompt lists them (schema, PromptArgument): ``name``, ``description`` and ``required``."""

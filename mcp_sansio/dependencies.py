@@ -4,29 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from .exchange import Exchange
 from .providers import Provider
 
 
 class Scope:
-    """An async context within which `resolve` makes each dependency once. Leaving it closes them, the last first."""
+    """Where `resolve` makes each dependency once, until `close` closes them, the last first."""
 
     def __init__(self, providers: Mapping[Any, Provider], exchange: Exchange) -> None:
         self._providers = providers
         self._made: dict[Any, Any] = {Exchange: exchange}
         self._stack: AsyncExitStack | None = None
 
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def close(self, error: BaseException | None) -> None:
+        """The call is over, and `error` is what ended it. Raises what a provider raises as it is closed."""
         if self._stack is not None:
-            await self._stack.__aexit__(kind, error, traceback)
+            await self._stack.__aexit__(type(error) if error else None, error, error.__traceback__ if error else None)
 
     async def resolve(self, kind: Any) -> Any:
         """The one value for the annotation `kind`."""

@@ -9,12 +9,12 @@ from __future__ import annotations
 import functools
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import attrs
 
 from .asker import Asker, Stop
-from .binding import ArgumentsInvalid, Bound
+from .binding import ArgumentsInvalid
 from .call import Call
 from .changes import ChangeKind
 from .dependencies import Scope
@@ -27,7 +27,7 @@ from .registry import Registry
 from .request_state import StateCodec
 from .results import Unfit, completion_result, prompt_result, resource_result, tool_result
 from .runtime import Runtime
-from .specs import CompletionRequest, CompletionSpec, PromptSpec, ResourceSpec, Spec
+from .specs import CompletionRequest, PromptSpec, ResourceSpec, Spec
 from .storage import StoreFull
 from .types import JSON, CallToolResult, TextContent
 from .wire.json import encode, fault_of
@@ -37,6 +37,8 @@ logger = logging.getLogger("mcp_sansio")
 
 TOOL_FAULT = "The tool failed because of an internal error."
 HANDLER_FAULT = "The request failed because of an internal error."
+#: What a handler may raise that ends its call and nothing else: not even ``sys.exit()`` ends the process that serves.
+HANDLER_ERRORS = (Exception, SystemExit, Stop)
 
 
 @attrs.frozen
@@ -78,6 +80,32 @@ class Peer(Protocol):
 
     async def unsubscribe(self, uri: str) -> None:
         """Stop telling."""
+
+
+class Run(Protocol):
+    """One running of a call: what its handler may need, made when it is asked for.
+
+    `scope` is where dependencies are made; there is none until a handler takes one.
+    """
+
+    call: Call
+    scope: Scope | None
+
+    @property
+    def asker(self) -> Asker:
+        """The questions of the call."""
+
+    @property
+    def exchange(self) -> Exchange:
+        """What its handler is given, if it takes it."""
+
+    @property
+    def peer(self) -> Peer:
+        """What is remembered of its client."""
+
+    @property
+    def principal(self) -> str | None:
+        """Who its client is."""
 
 
 #: What each member of a listen request's filter asks for (basic/patterns/subscriptions, "Notification Filter").
@@ -168,52 +196,65 @@ class Dispatcher:
     def asks_in_arguments(self, call: Call) -> bool:
         """Whether `call` may put questions in its result and bring answers in its arguments."""
         spec = self.registry.tools.get(call.target or "") if call.operation is Operation.CALL_TOOL else None
-        if spec is None or not spec.bound.takes_exchange:
+        if spec is None or spec.bound.exchange_param is None:
             return False
         return bool(call.adapter.asks_in_arguments) or self.registry.asks_in_arguments(spec)
 
-    async def run(self, call: Call, exchange: Exchange, asker: Asker, peer: Peer, principal: str | None) -> Outcome:
-        """The outcome of `call`. It raises nothing but what cancels the task."""
-        try:
-            return await self._run(call, exchange, asker, peer, principal)
-        except (Rejected, Stop) as refused:
-            return _refusal(refused.failure)
-        except StoreFull as full:
-            return Failure(FailureKind.UNAVAILABLE, str(full))
-        except Exception:
-            logger.exception("%s %r failed", call.operation, call.target)
-            return Failure(FailureKind.INTERNAL, HANDLER_FAULT)
+    def outcome_of(self, call: Call, error: BaseException) -> Outcome:
+        """What becomes of a call whose `run` raised `error`, which is none that cancels a task."""
+        if isinstance(error, Rejected | Stop):
+            return _refusal(error.failure)
+        if isinstance(error, StoreFull):
+            return Failure(FailureKind.UNAVAILABLE, str(error))
+        logger.error("%s %r failed", call.operation, call.target, exc_info=error)
+        return Failure(FailureKind.INTERNAL, HANDLER_FAULT)
 
-    async def _run(self, call: Call, exchange: Exchange, asker: Asker, peer: Peer, principal: str | None) -> Outcome:
-        if asker.in_arguments:
+    async def run(self, run: Run) -> Outcome:
+        """The outcome of a call. What it raises has to be given to `outcome_of`, unless it cancels the task."""
+        call = run.call
+        if call.operation is Operation.CALL_TOOL and self.asks_in_arguments(call):
+            run.asker.in_arguments = True
             take_answers(call)
         token = call.request_state
         if token is not None:
-            _take_up(call, await self._states.open(call, principal, token))
+            _take_up(call, await self._states.open(call, run.principal, token))
         if len(call.answers) > self._max_answers:
             return Failure(FailureKind.TOO_MANY, f"a call may bring {self._max_answers} answers at most")
         try:
-            outcome = await self._run_in_scope(call, exchange, asker, peer)
+            outcome = await self._attempts(run)
         except NeedInput as needed:
-            return await self._needs_input(call, asker, needed, principal)
+            return await self._needs_input(run, needed)
         if isinstance(token, str):
             await self._states.spend(token)
         return outcome
 
-    async def _run_in_scope(self, call: Call, exchange: Exchange, asker: Asker, peer: Peer) -> Outcome:
-        async with Scope(self.registry.providers, exchange) as scope:
+    async def _attempts(self, run: Run) -> Outcome:
+        """Run the handler, and again in place for as long as it asks and questions are pushed."""
+        attempt = _RUN[run.call.operation]
+        try:
             for _ in range(self._max_rounds):
                 try:
-                    return await _RUN[call.operation](self, call, scope, peer)
+                    outcome = await attempt(self, run)
+                    break
                 except NeedInput as needed:
                     _check_need(needed)
-                    if not asker.pushes(needed.requests):
+                    if not run.asker.pushes(needed.requests):
                         raise
-                    await asker.push_all(needed.requests)
-                    call.state = needed.state
-        return Failure(FailureKind.INTERNAL, f"the handler asked for input more than {self._max_rounds} times")
+                    await run.asker.push_all(needed.requests)
+                    run.call.state = needed.state
+            else:
+                text = f"the handler asked for input more than {self._max_rounds} times"
+                outcome = Failure(FailureKind.INTERNAL, text)
+        except BaseException as error:
+            if run.scope is not None:
+                await run.scope.close(error)
+            raise
+        if run.scope is not None:
+            await run.scope.close(None)
+        return outcome
 
-    async def _needs_input(self, call: Call, asker: Asker, needed: NeedInput, principal: str | None) -> Outcome:
+    async def _needs_input(self, run: Run, needed: NeedInput) -> Outcome:
+        call, asker = run.call, run.asker
         if call.operation not in HANDLED:
             logger.error(
                 "%s %r asked for input, which only tools, resources and prompts may", call.operation, call.target
@@ -227,16 +268,16 @@ class Dispatcher:
         if left is not None and len(encode(left)) > self._max_state:
             most = self._max_state
             return Failure(FailureKind.TOO_LARGE, f"what a call has to keep for its next attempt is over {most} bytes")
-        token = None if left is None else await self._states.seal(call, principal, left)
+        token = None if left is None else await self._states.seal(call, run.principal, left)
         return NeedsInput(dict(needed.requests), token, in_arguments=asker.rides_in_arguments(needed.requests))
 
-    async def _call_tool(self, call: Call, scope: Scope, peer: Peer) -> Outcome:
+    async def _call_tool(self, run: Run) -> Outcome:
+        call = run.call
         spec = self.registry.tools.get(call.target or "")
         if spec is None or not call.adapter.offers(spec):
             return Failure(FailureKind.UNKNOWN_TARGET, f"there is no tool named {short(call.target or '')!r}")
         try:
-            value = await self._invoke(spec, spec.bound.parse(call.arguments), scope)
-            return Value(tool_result(spec, value))
+            return Value(tool_result(spec, await self._invoked(run, spec, spec.bound.parse(call.arguments))))
         except ArgumentsInvalid as invalid:
             return Value(_tool_error(_arguments_text(invalid)))
         except ToolError as error:
@@ -244,43 +285,49 @@ class Dispatcher:
         except Unfit as unfit:
             logger.error("tool %r returned what cannot be sent: %s", spec.name, unfit)
             return Value(_tool_error(TOOL_FAULT))
-        except Exception:
+        except (Exception, SystemExit):
             logger.exception("tool %r failed", spec.name)
             return Value(_tool_error(TOOL_FAULT))
 
-    async def _read_resource(self, call: Call, scope: Scope, peer: Peer) -> Outcome:
+    async def _read_resource(self, run: Run) -> Outcome:
+        call = run.call
         uri = call.params["uri"]
         found = self.registry.match_resource(uri)
         if found is None or not call.adapter.offers(found[0]):
             return _not_found(uri)
         spec, values = found
         try:
-            return Value(resource_result(spec, uri, await self._invoke(spec, spec.bound.parse(values), scope)))
+            return Value(resource_result(spec, uri, await self._invoked(run, spec, spec.bound.parse(values))))
         except (ArgumentsInvalid, ResourceNotFound):
             return _not_found(uri)
         except (ToolError, Unfit) as error:
             return _handler_failure(spec, error)
 
-    async def _get_prompt(self, call: Call, scope: Scope, peer: Peer) -> Outcome:
+    async def _get_prompt(self, run: Run) -> Outcome:
+        call = run.call
         spec = self.registry.prompts.get(call.target or "")
         if spec is None or not call.adapter.offers(spec):
             return Failure(FailureKind.UNKNOWN_TARGET, f"there is no prompt named {short(call.target or '')!r}")
         try:
-            return Value(prompt_result(await self._invoke(spec, spec.bound.parse(call.arguments), scope)))
+            return Value(prompt_result(await self._invoked(run, spec, spec.bound.parse(call.arguments))))
         except ArgumentsInvalid as invalid:
             return Failure(FailureKind.INVALID_PARAMS, _arguments_text(invalid))
         except (ToolError, Unfit) as error:
             return _handler_failure(spec, error)
 
-    async def _complete(self, call: Call, scope: Scope, peer: Peer) -> Outcome:
-        request = _completion_request(call.params)
+    async def _complete(self, run: Run) -> Outcome:
+        request = _completion_request(run.call.params)
         if not self._knows(request):
             named = short(request.prompt or request.resource or "")
             return Failure(FailureKind.INVALID_PARAMS, f"there is no {named!r} to complete for")
         spec = self.registry.match_completion(request)
         if spec is None:
             return Value(completion_result(()))
-        return Value(completion_result(await self._invoke_completion(spec, request, scope)))
+        arguments: dict[str, Any] = {spec.request_param: request}
+        if spec.exchange_param is not None:
+            arguments[spec.exchange_param] = run.exchange
+        made = self._started(spec.handler, arguments, is_async=spec.is_async, blocking=spec.blocking)
+        return Value(completion_result(await made))
 
     def _knows(self, request: CompletionRequest) -> bool:
         if request.prompt is not None:
@@ -288,55 +335,58 @@ class Dispatcher:
         uri = request.resource or ""
         return uri in self.registry.templates or self.registry.match_resource(uri) is not None
 
-    async def _set_log_level(self, call: Call, scope: Scope, peer: Peer) -> Outcome:
-        await peer.set_log_level(call.params["level"])
+    async def _set_log_level(self, run: Run) -> Outcome:
+        await run.peer.set_log_level(run.call.params["level"])
         return Value(Empty())
 
-    async def _unsubscribe(self, call: Call, scope: Scope, peer: Peer) -> Outcome:
-        await peer.unsubscribe(call.params["uri"])
+    async def _unsubscribe(self, run: Run) -> Outcome:
+        await run.peer.unsubscribe(run.call.params["uri"])
         return Value(Empty())
 
-    async def _subscribe(self, call: Call, scope: Scope, peer: Peer) -> Outcome:
-        uri = call.params["uri"]
+    async def _subscribe(self, run: Run) -> Outcome:
+        uri = run.call.params["uri"]
         found = self.registry.match_resource(uri)
-        if found is None or not call.adapter.offers(found[0]):
+        if found is None or not run.call.adapter.offers(found[0]):
             return _not_found(uri)
-        await peer.subscribe(uri)
+        await run.peer.subscribe(uri)
         return Value(Empty())
 
-    async def _invoke(self, spec: Spec, arguments: dict[str, Any], scope: Scope) -> Any:
-        bound: Bound = spec.bound
+    def _invoked(self, run: Run, spec: Spec, arguments: dict[str, Any]) -> Awaitable[Any]:
+        """To be awaited for what the handler of `spec` gives."""
+        bound = spec.bound
+        if bound.dependencies:
+            return self._invoked_in_scope(run, spec, arguments)
         if bound.exchange_param is not None:
-            arguments[bound.exchange_param] = await scope.resolve(Exchange)
+            arguments[bound.exchange_param] = run.exchange
+        return self._started(bound.fn, arguments, is_async=bound.is_async, blocking=spec.blocking)
+
+    async def _invoked_in_scope(self, run: Run, spec: Spec, arguments: dict[str, Any]) -> Any:
+        bound = spec.bound
+        if bound.exchange_param is not None:
+            arguments[bound.exchange_param] = run.exchange
+        if run.scope is None:
+            run.scope = Scope(self.registry.providers, run.exchange)
         for name, kind in bound.dependencies.items():
-            arguments[name] = await scope.resolve(kind)
-        return await self._start(bound.fn, arguments, is_async=bound.is_async, blocking=spec.blocking)
+            arguments[name] = await run.scope.resolve(kind)
+        return await self._started(bound.fn, arguments, is_async=bound.is_async, blocking=spec.blocking)
 
-    async def _invoke_completion(self, spec: CompletionSpec, request: CompletionRequest, scope: Scope) -> Any:
-        arguments: dict[str, Any] = {spec.request_param: request}
-        if spec.exchange_param is not None:
-            arguments[spec.exchange_param] = await scope.resolve(Exchange)
-        return await self._start(spec.handler, arguments, is_async=spec.is_async, blocking=spec.blocking)
-
-    async def _start(self, fn: Callable[..., Any], arguments: dict[str, Any], *, is_async: bool, blocking: bool) -> Any:
+    def _started(
+        self, fn: Callable[..., Any], arguments: dict[str, Any], *, is_async: bool, blocking: bool
+    ) -> Awaitable[Any]:
         if is_async:
-            return await _awaited(fn, arguments)
+            return cast("Awaitable[Any]", fn(**arguments))
         if blocking:
-            return await self._runtime.run_sync(functools.partial(_called, fn, arguments))
-        made = _called(fn, arguments)
-        return await made if isinstance(made, Awaitable) else made
+            return self._runtime.run_sync(functools.partial(_called, fn, arguments))
+        return _in_place(fn, arguments)
 
 
-async def _awaited(fn: Callable[..., Awaitable[Any]], arguments: dict[str, Any]) -> Any:
-    """``await fn(**arguments)``, where the handler of one call cannot end the process that serves all of them."""
-    try:
-        return await fn(**arguments)
-    except SystemExit as error:
-        raise RuntimeError("the handler called sys.exit()") from error
+async def _in_place(fn: Callable[..., Any], arguments: dict[str, Any]) -> Any:
+    made = _called(fn, arguments)
+    return await made if isinstance(made, Awaitable) else made
 
 
 def _called(fn: Callable[..., Any], arguments: dict[str, Any]) -> Any:
-    """``fn(**arguments)``, as `_awaited`. Nor can a future be given a StopIteration: who waits would wait for ever."""
+    """``fn(**arguments)``, of which a future can be told: given a StopIteration, who waits would wait for ever."""
     try:
         return fn(**arguments)
     except (SystemExit, StopIteration) as error:
@@ -358,7 +408,7 @@ _IMMEDIATE: Mapping[Operation, Callable[[Dispatcher, Call], Outcome]] = {
     Operation.LISTEN: Dispatcher._listen,
 }
 
-_RUN: Mapping[Operation, Callable[[Dispatcher, Call, Scope, Peer], Awaitable[Outcome]]] = {
+_RUN: Mapping[Operation, Callable[[Dispatcher, Run], Awaitable[Outcome]]] = {
     Operation.CALL_TOOL: Dispatcher._call_tool,
     Operation.READ_RESOURCE: Dispatcher._read_resource,
     Operation.GET_PROMPT: Dispatcher._get_prompt,

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from .enums import plain_members
 
+
+@plain_members
 class Operation(StrEnum):
     """What one peer asks of the other. The value is a stable name of our own, never a method's name."""
 

@@ -38,6 +38,8 @@ def tool_result(spec: ToolSpec, value: Any) -> CallToolResult:
     Where an output schema is declared, the value is the structured content, mirrored as text for clients that read only
     text (server/tools, "Structured Content").
     """
+    if type(value) is str and spec.output_schema is None:
+        return CallToolResult((TextContent(value),))  # a text cannot be wrong, and nearly every tool returns one
     result = _whole_tool_result(spec, value) if isinstance(value, CallToolResult) else _plain_tool_result(spec, value)
     if result.structured_content is not UNSET:
         fault = fault_of(result.structured_content)

@@ -18,7 +18,7 @@ from mcp_sansio.registry import Registry
 from mcp_sansio.schema import HeaderParam
 from mcp_sansio.specs import CacheHint, ToolSpec
 from mcp_sansio.types import JSON, LOG_LEVELS, Implementation, LogLevel, ProgressToken, RequestId, to_wire
-from mcp_sansio.wire.headers import Headers, decode_value, encode_value
+from mcp_sansio.wire.headers import decode_value, encode_value
 from mcp_sansio.wire.json import encode
 from mcp_sansio.wire.jsonrpc import Envelope, encode_notification
 
@@ -59,7 +59,7 @@ class EnvelopeAdapter(Adapter):
         body = preamble.body
         if not isinstance(body, dict) or "id" not in body or preamble.method is None:
             return
-        headers = preamble.headers
+        headers = preamble.headers.fields
         _check_version(headers, preamble.meta_version)
         _check_equal(headers, METHOD_HEADER, preamble.method)
         operation = self.methods.get(preamble.method)
@@ -71,7 +71,7 @@ class EnvelopeAdapter(Adapter):
         if isinstance(target, str):
             _check_encoded(headers, NAME_HEADER, target)
         spec = registry.tools.get(target) if operation is Operation.CALL_TOOL and isinstance(target, str) else None
-        if spec is not None:
+        if spec is not None and spec.headers:
             _check_params(headers, spec, params.get("arguments"))
 
     def decode_reply(self, envelope: Envelope) -> Decoded | None:
@@ -81,19 +81,22 @@ class EnvelopeAdapter(Adapter):
 
     def check_message(self, operation: Operation, envelope: Envelope) -> Failure | None:
         """Every request names its revision and its client's capabilities (basic, "Per-request protocol fields")."""
-        meta = envelope.params.get("_meta")
+        params = envelope.params
+        meta = params.get("_meta")
         fault = "params._meta must be an object" if not isinstance(meta, dict) else _fault_of_meta(meta)
-        fault = fault or _fault_of_answers(envelope.params)
+        if fault is None and "inputResponses" in params:
+            fault = _fault_of_answers(params["inputResponses"])
         return Failure(FailureKind.INVALID_PARAMS, fault) if fault else super().check_message(operation, envelope)
 
     def build_call(self, operation: Operation, envelope: Envelope, client: ClientInfo, log_level: str | None) -> Call:
         """The call, with what the message says of its client."""
         # Only a request's `_meta` was checked, and only a request's is of use.
-        meta = envelope.params["_meta"] if envelope.id is not None else {}
+        params = envelope.params
+        meta = params["_meta"] if envelope.id is not None else {}
         call = super().build_call(operation, envelope, self.client_info_for(meta), meta.get(LOG_LEVEL))
         if operation in HANDLED:
-            call.answers = envelope.params.get("inputResponses") or {}
-            call.request_state = envelope.params.get("requestState")
+            call.answers = params.get("inputResponses") or {}
+            call.request_state = params.get("requestState")
         return call
 
     def client_info_for(self, source: Mapping[str, JSON]) -> ClientInfo:
@@ -276,8 +279,7 @@ def _fault_of_meta(meta: Mapping[str, JSON]) -> str | None:
     return None
 
 
-def _fault_of_answers(params: Mapping[str, JSON]) -> str | None:
-    answers = params.get("inputResponses")
+def _fault_of_answers(answers: JSON) -> str | None:
     if answers is None:
         return None
     if not isinstance(answers, dict):
@@ -290,25 +292,25 @@ def _mismatch(text: str) -> Rejected:
     return Rejected(Failure(FailureKind.HEADER_MISMATCH, text))
 
 
-def _header(headers: Headers, name: str) -> str:
+def _header(headers: Mapping[str, str], name: str) -> str:
     value = headers.get(name)
     if value is None:
         raise _mismatch(f"the header {_spelled(name)} is missing")
     return value
 
 
-def _check_version(headers: Headers, stated: Any) -> None:
+def _check_version(headers: Mapping[str, str], stated: Any) -> None:
     value = _header(headers, VERSION_HEADER)
     if isinstance(stated, str) and value.strip() != stated:
         raise _mismatch(f"the header {_spelled(VERSION_HEADER)} does not match params._meta[{META_VERSION!r}]")
 
 
-def _check_equal(headers: Headers, name: str, wanted: str) -> None:
+def _check_equal(headers: Mapping[str, str], name: str, wanted: str) -> None:
     if _header(headers, name).strip() != wanted:
         raise _mismatch(f"the header {_spelled(name)} does not match the body")
 
 
-def _check_encoded(headers: Headers, name: str, wanted: str) -> None:
+def _check_encoded(headers: Mapping[str, str], name: str, wanted: str) -> None:
     value = decode_value(_header(headers, name))
     if value is None:
         raise _mismatch(f"the header {_spelled(name)} is malformed")
@@ -316,7 +318,7 @@ def _check_encoded(headers: Headers, name: str, wanted: str) -> None:
         raise _mismatch(f"the header {_spelled(name)} does not match the body")
 
 
-def _check_params(headers: Headers, spec: ToolSpec, arguments: JSON) -> None:
+def _check_params(headers: Mapping[str, str], spec: ToolSpec, arguments: JSON) -> None:
     for plan in spec.headers:
         name = PARAM_HEADER + plan.name.lower()
         wanted = _at(arguments, plan.path)

@@ -31,7 +31,14 @@ from mcp_sansio.types import (
     to_wire,
 )
 from mcp_sansio.wire.json import encode
-from mcp_sansio.wire.jsonrpc import Envelope, classify, encode_error, encode_notification, encode_result
+from mcp_sansio.wire.jsonrpc import (
+    Envelope,
+    classify,
+    encode_error,
+    encode_notification,
+    encode_response,
+    encode_result,
+)
 from mcp_sansio.wire.jsonrpc import Shape as MessageShape
 
 from .client_role import CHANGE_METHODS, ClientRole
@@ -119,7 +126,8 @@ class Adapter(ClientRole):
         is refused as a whole.
         """
         body = preamble.body
-        client = client or ClientInfo()
+        if client is None:
+            client = NOBODY
         if not isinstance(body, list):
             decoded = self.decode_message(body, client, log_level)
             return [] if decoded is None else [decoded]
@@ -144,12 +152,13 @@ class Adapter(ClientRole):
     def decode_message(self, message: JSON, client: ClientInfo, log_level: str | None) -> Decoded | None:
         """What one message is, or ``None`` for a notification to ignore."""
         envelope = classify(message)
-        if envelope.shape is MessageShape.INVALID:
+        shape = envelope.shape
+        if shape is MessageShape.INVALID:
             kind = FailureKind.INVALID_PARAMS if envelope.fault_is_params else FailureKind.MALFORMED
             return DecodeFailure(envelope.id, Failure(kind, envelope.fault or "not a message"), envelope.replies)
-        if envelope.shape is MessageShape.RESPONSE:
+        if shape is MessageShape.RESPONSE:
             return self.decode_reply(envelope)
-        is_request = envelope.shape is MessageShape.REQUEST
+        is_request = shape is MessageShape.REQUEST
         operation = self.methods.get(envelope.method or "")
         if operation is None or (operation in _NOTIFICATIONS) is is_request:
             failure = Failure(FailureKind.UNKNOWN_METHOD, f"unknown method: {_clipped(envelope.method)}")
@@ -179,15 +188,15 @@ class Adapter(ClientRole):
         token = meta.get("progressToken") if isinstance(meta, dict) else None
         target = TARGET.get(operation)
         return Call(
-            operation=operation,
-            id=envelope.id,
-            target=params[target] if target else None,
-            arguments=params.get("arguments") or {},
-            params=params,
-            client=client,
-            adapter=self,
-            progress_token=token if isinstance(token, str | int) and not isinstance(token, bool) else None,
-            log_level=log_level,
+            operation,
+            envelope.id,
+            params[target] if target else None,
+            params.get("arguments") or {},
+            params,
+            client,
+            self,
+            token if type(token) is str or type(token) is int else None,
+            log_level,
         )
 
     # Outbound: one response
@@ -198,14 +207,15 @@ class Adapter(ClientRole):
         if isinstance(outcome, Failure):
             return self.encode_failure(call.id, outcome)
         if isinstance(outcome, NeedsInput):
-            return encode_result(call.id, encode(self.encode_input_required(call, registry, outcome)))
+            return encode_response(call.id, self.encode_input_required(call, registry, outcome))
         if isinstance(outcome.result, ListPage):
             return encode_result(call.id, self._cached_page(call, registry, outcome.result))
-        return encode_result(call.id, encode(self.encode_value(call, registry, outcome.result)))
+        return encode_response(call.id, self.encode_value(call, registry, outcome.result))
 
     def encode_value(self, call: Call, registry: Registry, result: Any) -> dict[str, JSON]:
         """The result object for what a call produced."""
-        return _ENCODERS[type(result)](self, call, registry, result)
+        body: dict[str, JSON] = getattr(self, _ENCODERS[type(result)])(call, registry, result)
+        return body
 
     def encode_input_required(self, call: Call, registry: Registry, needs: NeedsInput) -> dict[str, JSON]:
         """The result object that asks for input."""
@@ -381,11 +391,19 @@ class Adapter(ClientRole):
         return held
 
 
+#: A client of whom nothing is known.
+NOBODY = ClientInfo()
+
+
 def client_info(stated: JSON, capabilities: JSON) -> ClientInfo:
     """A client's own description of itself, as far as it is sound. Unknown capabilities are kept."""
     info = stated if isinstance(stated, dict) else {}
-    name, version = (value if isinstance(value, str) else None for value in (info.get("name"), info.get("version")))
-    return ClientInfo(name, version, capabilities if isinstance(capabilities, dict) else {})
+    name, version = info.get("name"), info.get("version")
+    return ClientInfo(
+        name if isinstance(name, str) else None,
+        version if isinstance(version, str) else None,
+        capabilities if isinstance(capabilities, dict) else {},
+    )
 
 
 def _clipped(text: str | None) -> str:
@@ -395,12 +413,13 @@ def _clipped(text: str | None) -> str:
 
 _NOTIFICATIONS = frozenset({Operation.HANDSHAKE_COMPLETE, Operation.CANCEL})
 
-_ENCODERS: Mapping[type, Callable[[Any, Call, Registry, Any], dict[str, JSON]]] = {
-    Described: lambda adapter, call, registry, result: adapter._described(call, registry, result),
-    Empty: lambda adapter, call, registry, result: adapter._empty(call, registry, result),
-    Listening: lambda adapter, call, registry, result: adapter._listening_ended(call, registry, result),
-    CallToolResult: lambda adapter, call, registry, result: adapter._tool_result(call, registry, result),
-    ReadResourceResult: lambda adapter, call, registry, result: adapter._resource_result(call, registry, result),
-    GetPromptResult: lambda adapter, call, registry, result: adapter._prompt_result(call, registry, result),
-    Completion: lambda adapter, call, registry, result: adapter._completion(call, registry, result),
+#: What encodes each kind of result, by name, since revisions override some.
+_ENCODERS: Mapping[type, str] = {
+    Described: "_described",
+    Empty: "_empty",
+    Listening: "_listening_ended",
+    CallToolResult: "_tool_result",
+    ReadResourceResult: "_resource_result",
+    GetPromptResult: "_prompt_result",
+    Completion: "_completion",
 }

@@ -11,17 +11,9 @@ from collections.abc import Callable, Mapping
 from mcp_sansio.operation import Operation
 from mcp_sansio.types import JSON, LOG_LEVELS
 
-Check = Callable[[JSON], bool]
+Check = type | Callable[[JSON], bool]
 Field = tuple[str, bool, Check, str]
-"""A member's name, whether it is required, its check, and what it must be, in words."""
-
-
-def _string(value: JSON) -> bool:
-    return isinstance(value, str)
-
-
-def _object(value: JSON) -> bool:
-    return isinstance(value, dict)
+"""A member's name, whether it is required, its type or its check, and what it must be, in words."""
 
 
 def _strings(value: JSON) -> bool:
@@ -52,16 +44,16 @@ def _filter(value: JSON) -> bool:
     return isinstance(uris, list) and all(isinstance(uri, str) for uri in uris)
 
 
-_CURSOR: Field = ("cursor", False, _string, "a string")
-_URI: Field = ("uri", True, _string, "a string")
-_NAME: Field = ("name", True, _string, "a string")
+_CURSOR: Field = ("cursor", False, str, "a string")
+_URI: Field = ("uri", True, str, "a string")
+_NAME: Field = ("name", True, str, "a string")
 
 FIELDS: Mapping[Operation, tuple[Field, ...]] = {
     Operation.LIST_TOOLS: (_CURSOR,),
     Operation.LIST_RESOURCES: (_CURSOR,),
     Operation.LIST_RESOURCE_TEMPLATES: (_CURSOR,),
     Operation.LIST_PROMPTS: (_CURSOR,),
-    Operation.CALL_TOOL: (_NAME, ("arguments", False, _object, "an object")),
+    Operation.CALL_TOOL: (_NAME, ("arguments", False, dict, "an object")),
     Operation.GET_PROMPT: (_NAME, ("arguments", False, _strings, "an object of strings")),
     Operation.READ_RESOURCE: (_URI,),
     Operation.SUBSCRIBE: (_URI,),
@@ -91,8 +83,8 @@ def fault_of_params(operation: Operation, params: Mapping[str, JSON]) -> str | N
     """What is wrong with `params`, naming the member, or ``None``. An optional member may also be null."""
     for name, required, check, wanted in FIELDS.get(operation, ()):
         value = params.get(name)
-        if value is None and not required:
+        if type(value) is check or (value is None and not required):
             continue
-        if not check(value):
+        if isinstance(check, type) or not check(value):
             return f"params.{name} must be {wanted}"
     return None

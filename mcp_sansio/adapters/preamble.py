@@ -50,10 +50,10 @@ class Preamble(Struct, frozen=True, eq=False):
     ) -> Preamble:
         """The preamble of `raw`, the bytes of one HTTP body or one line. It never raises."""
         try:
-            body, fault = decode(raw, max_depth=max_depth), None
+            body = decode(raw, max_depth=max_depth)
         except JsonError as error:
-            body, fault = None, error
-        return cls.of_message(body, headers, query, fault=fault)
+            return cls.of_message(None, headers, query, fault=error)
+        return cls.of_message(body, headers, query)
 
     @classmethod
     def of_message(
@@ -67,18 +67,15 @@ class Preamble(Struct, frozen=True, eq=False):
         """The preamble of a message that is parsed already."""
         held = _NO_HEADERS if headers is None else Headers.of(headers)
         method = body.get("method") if isinstance(body, dict) else None
+        first = body[0] if isinstance(body, list) and body else body
+        params = first.get("params") if isinstance(first, dict) else None
+        meta = params.get("_meta") if isinstance(params, dict) else None
         return cls(
-            body=body,
-            fault=fault,
-            headers=held,
-            pin=query.get(PIN) if query else None,
-            method=method if isinstance(method, str) else None,
-            meta_version=_stated_in(body[0] if isinstance(body, list) and body else body),
-            header_version=held.get(VERSION_HEADER),
+            body,
+            fault,
+            held,
+            query.get(PIN) if query else None,
+            method if isinstance(method, str) else None,
+            meta.get(META_VERSION) if isinstance(meta, dict) else None,
+            held.fields.get(VERSION_HEADER),
         )
-
-
-def _stated_in(message: JSON) -> Any:
-    params = message.get("params") if isinstance(message, dict) else None
-    meta = params.get("_meta") if isinstance(params, dict) else None
-    return meta.get(META_VERSION) if isinstance(meta, dict) else None

@@ -38,6 +38,8 @@ class AdapterSet:
         self.adapters = tuple(sorted(adapters, key=lambda adapter: adapter.version, reverse=True))
         if not self.adapters:
             raise ValueError("an AdapterSet needs at least one revision")
+        #: The newest adapter. It renders what is refused before a revision is known.
+        self.fallback = self.adapters[0]
         self.by_version = {adapter.version: adapter for adapter in self.adapters}
         self._newest_handshake = next((adapter for adapter in self.adapters if adapter.has_handshake), None)
         self._implied = next((adapter for adapter in self.adapters if adapter.is_implied), None)
@@ -77,11 +79,6 @@ class AdapterSet:
         """The revisions' names, newest first. The one list that is told to clients and checked against."""
         return tuple(self.by_version)
 
-    @property
-    def fallback(self) -> Adapter:
-        """The newest adapter. It renders what is refused before a revision is known."""
-        return self.adapters[0]
-
     def negotiate(self, requested: str) -> Adapter:
         """The adapter that a handshake for `requested` settles on (basic/lifecycle, "Version Negotiation").
 
@@ -103,9 +100,16 @@ class AdapterSet:
             raise Rejected(Failure(FailureKind.PARSE, f"the body is not JSON: {preamble.fault}"))
         if preamble.pin is not None:
             return self._stated(preamble.pin)
-        if preamble.method == "initialize" and preamble.meta_version is None:
+        stated, header = preamble.meta_version, preamble.header_version
+        if stated is None and preamble.method == "initialize":
             return self._for_handshake(preamble)
-        stated = self._agreed(preamble)
+        if header is not None:
+            header = header.strip()
+            if stated is None:
+                stated = header
+            elif header != stated:
+                text = "the version header does not match the version in _meta"
+                raise Rejected(Failure(FailureKind.HEADER_MISMATCH, text))
         if stated is not None:
             return self._stated(stated)
         if remembered in self.by_version:
@@ -124,16 +128,6 @@ class AdapterSet:
         params = preamble.body.get("params")
         version = params.get("protocolVersion") if isinstance(params, dict) else None
         raise self.unsupported(version)
-
-    def _agreed(self, preamble: Preamble) -> object:
-        body, header = preamble.meta_version, preamble.header_version
-        if body is None:
-            return None if header is None else header.strip()
-        if header is not None and header.strip() != body:
-            raise Rejected(
-                Failure(FailureKind.HEADER_MISMATCH, "the version header does not match the version in _meta")
-            )
-        return body
 
     def _stated(self, version: object) -> Adapter:
         adapter = self.by_version.get(version) if isinstance(version, str) else None

@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import auto
 
+from mcp_sansio.enums import plain_members
 from mcp_sansio.states import Member
 
 
+@plain_members
 class CallState(Member):
     """A call that a handler runs."""
 
@@ -21,6 +23,7 @@ class CallState(Member):
     CANCELLED = auto()
 
 
+@plain_members
 class CallInput(Member):
     """What can happen to it. Finishing after a cancellation is a legal race: the reply is dropped."""
 
@@ -35,6 +38,7 @@ CALL: Mapping[CallState, Mapping[CallInput, CallState]] = {
 }
 
 
+@plain_members
 class ResponseState(Member):
     """One HTTP request and its response."""
 
@@ -45,6 +49,7 @@ class ResponseState(Member):
     ENDED = auto()
 
 
+@plain_members
 class ResponseInput(Member):
     """What can happen to it. `DISCONNECT` is the connection's end, wherever the response is."""
 
@@ -82,6 +87,7 @@ RESPONSE: Mapping[ResponseState, Mapping[ResponseInput, ResponseState]] = {
 }
 
 
+@plain_members
 class ChannelState(Member):
     """A duplex channel, as far as the revisions with a handshake are concerned. The others need no state."""
 
@@ -90,6 +96,7 @@ class ChannelState(Member):
     CLOSED = auto()
 
 
+@plain_members
 class ChannelInput(Member):
     """What can happen to it. A second handshake starts over."""
 
@@ -110,6 +117,7 @@ CHANNEL: Mapping[ChannelState, Mapping[ChannelInput, ChannelState]] = {
 }
 
 
+@plain_members
 class SubscriptionState(Member):
     """A stream of changes: a listen request, or a session's standalone stream."""
 
@@ -118,6 +126,7 @@ class SubscriptionState(Member):
     ENDED = auto()
 
 
+@plain_members
 class SubscriptionInput(Member):
     """What can happen to it. Only a stream that can be resumed is ever detached."""
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from mcp_sansio.asker import Asker, Stop
 from mcp_sansio.call import Call
-from mcp_sansio.dispatcher import HANDLER_FAULT, Peer
+from mcp_sansio.dependencies import Scope
+from mcp_sansio.dispatcher import HANDLER_ERRORS, HANDLER_FAULT, Peer
 from mcp_sansio.exchange import Exchange
 from mcp_sansio.outcome import Failure, FailureKind, InputRequest, Outcome
 from mcp_sansio.runtime import Event
@@ -27,7 +28,24 @@ logger = logging.getLogger("mcp_sansio")
 
 
 class Outlet(Protocol):
-    """Where the messages of a call go: an HTTP response, or a channel."""
+    """Where a call came from and its messages go: an HTTP request, or a channel.
+
+    `owner` is whose answers to its questions count, `session` what the handshake opened, and `request` what handlers
+    are handed as ``ex.request``. `wake` tells the driver that there is something to take.
+    """
+
+    @property
+    def owner(self) -> object: ...
+    @property
+    def peer(self) -> Peer: ...
+    @property
+    def principal(self) -> str | None: ...
+    @property
+    def session(self) -> Session | None: ...
+    @property
+    def request(self) -> Any: ...
+    @property
+    def wake(self) -> Callable[[], None]: ...
 
     @property
     def can_stream(self) -> bool:
@@ -45,41 +63,58 @@ class Outlet(Protocol):
     async def drained(self) -> None:
         """Return once the client keeps up with what was sent."""
 
-    def wake(self) -> None:
-        """Tell the driver that there is something to take."""
-
 
 class RunningCall:
-    """One call that a handler runs.
+    """One call that a handler runs; see `mcp_sansio.dispatcher.Run` for what its handler may need."""
 
-    `owner` is whose answers to its questions count. `session` and `peer` are what is remembered of the client.
-    """
+    # Defaults stand here, since most calls need none of them.
+    state = CallState.RUNNING
+    scope: Scope | None = None
+    _asker: Asker | None = None
+    _exchange: Exchange | None = None
+    _cancelled: Event | None = None
+    _questions: tuple[Question, ...] = ()
+    _progress: float | None = None
 
-    def __init__(
-        self,
-        server: Server,
-        call: Call,
-        outlet: Outlet,
-        *,
-        owner: object,
-        peer: Peer,
-        principal: str | None,
-        session: Session | None = None,
-        request: Any = None,
-    ) -> None:
+    def __init__(self, server: Server, call: Call, outlet: Outlet) -> None:
         self.call = call
-        self.state = CallState.RUNNING
         self.deadline = server.runtime.now() + server.config.call_timeout
         self._server = server
         self._outlet = outlet
-        self._owner = owner
-        self._peer = peer
-        self._principal = principal
-        self._session = session
-        self._request = request
-        self._cancelled: Event | None = None
-        self._questions: list[Question] = []
-        self._progress: float | None = None
+
+    # What a handler may need
+
+    @property
+    def asker(self) -> Asker:
+        """See `Run.asker`."""
+        if self._asker is None:
+            self._asker = Asker(self.call, self)
+        return self._asker
+
+    @property
+    def exchange(self) -> Exchange:
+        """See `Run.exchange`."""
+        if self._exchange is None:
+            server, outlet = self._server, self._outlet
+            self._exchange = Exchange(
+                self.call,
+                self,
+                self.asker,
+                sessions=lambda: server.session_access(outlet.principal),
+                session=outlet.session,
+                request=outlet.request,
+            )
+        return self._exchange
+
+    @property
+    def peer(self) -> Peer:
+        """See `Run.peer`."""
+        return self._outlet.peer
+
+    @property
+    def principal(self) -> str | None:
+        """See `Run.principal`."""
+        return self._outlet.principal
 
     @property
     def cancelled(self) -> Event:
@@ -94,18 +129,11 @@ class RunningCall:
 
     async def run(self) -> None:
         """Run the handler and reply. Nothing is raised but what cancels the task, and then the call is settled too."""
-        server = self._server
-        asker = Asker(self.call, self, in_arguments=server.dispatcher.asks_in_arguments(self.call))
-        exchange = Exchange(
-            self.call,
-            self,
-            asker,
-            sessions=lambda: server.session_access(self._principal),
-            session=self._session,
-            request=self._request,
-        )
+        dispatcher = self._server.dispatcher
         try:
-            outcome = await server.dispatcher.run(self.call, exchange, asker, self._peer, self._principal)
+            outcome = await dispatcher.run(self)
+        except HANDLER_ERRORS as error:
+            outcome = dispatcher.outcome_of(self.call, error)
         except BaseException:
             self.finish(Failure(FailureKind.INTERNAL, "the call was interrupted"))
             raise
@@ -144,10 +172,10 @@ class RunningCall:
         self._outlet.wake()
 
     def _settle(self) -> None:
-        for question in self._questions:
+        questions, self._questions = self._questions, ()
+        for question in questions:
             self._server.questions.close(question)
             question.event.set()
-        self._questions.clear()
 
     # What a handler sends while it runs
 
@@ -180,25 +208,28 @@ class RunningCall:
 
     async def push(self, key: str, request: InputRequest) -> JSON:
         """See `Side.push`. After `Config.ask_timeout` seconds the question counts as unanswered."""
-        if not self._outlet.can_stream or self._owner is None:
+        owner = self._outlet.owner
+        if not self._outlet.can_stream or owner is None:
             text = "the client cannot be asked here: it has no session, or accepts no event stream"
             raise Stop(Failure(FailureKind.MISSING_CAPABILITY, text))
         await self._server.workers.ready()
-        question = self._server.questions.open(self._owner, self._server.config.ask_timeout)
-        self._questions.append(question)
+        question = self._server.questions.open(owner, self._server.config.ask_timeout)
+        self._questions += (question,)
         try:
             self._outlet.send(self.call.adapter.encode_question(question.id, request))
             self._outlet.wake()
             await question.event.wait()
         finally:
             self._server.questions.close(question)
-            if question in self._questions:
-                self._questions.remove(question)
+            self._forget(question)
         if question.reply is None:
             raise Stop(Failure(FailureKind.TIMED_OUT, f"the client did not answer the question {key!r} in time"))
         if question.reply.error is not None:
             raise Stop(Failure(FailureKind.INTERNAL, f"the client refused the question {key!r}"))
         return question.reply.result
+
+    def _forget(self, question: Question) -> None:
+        self._questions = tuple(held for held in self._questions if held is not question)
 
     # Time
 
@@ -217,7 +248,7 @@ class RunningCall:
             self.finish(Failure(FailureKind.TIMED_OUT, f"the call took longer than {seconds:g} seconds"))
             return True
         for question in [question for question in self._questions if question.deadline <= now]:
-            self._questions.remove(question)
+            self._forget(question)
             self._outlet.send(self.call.adapter.encode_withdrawal(question.id, "nobody answered in time"))
             self._server.questions.close(question)
             question.event.set()

@@ -7,16 +7,15 @@ was called, take everything: `events`, `data_to_send` and `next_deadline`. A str
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from mcp_sansio.adapters.base import Adapter
 from mcp_sansio.adapters.preamble import Preamble
 from mcp_sansio.adapters.selection import AdapterSet
-from mcp_sansio.call import Call, ClientInfo, DecodeFailure, Reply
+from mcp_sansio.call import Call, ClientInfo, Decoded, DecodeFailure, Reply
 from mcp_sansio.changes import Change, ChangeKind
-from mcp_sansio.dispatcher import Listening
+from mcp_sansio.dispatcher import Listening, Peer
 from mcp_sansio.events import CallCancelled, CallReceived, Event, PeerFaulted
 from mcp_sansio.operation import Operation
 from mcp_sansio.outcome import Failure, FailureKind, Outcome, Rejected, Value
@@ -44,7 +43,12 @@ class ServerConnection:
     One client is at the other end. With a handshake it is remembered here what was negotiated; messages of revisions
     without one may come in between, and describe themselves. `principal`, `request` and `wake` are as for
     `HttpTransaction`.
+
+    It is the `Outlet` of its calls, but for those of a batch.
     """
+
+    can_stream = True
+    session = None
 
     def __init__(
         self,
@@ -66,9 +70,9 @@ class ServerConnection:
         self._log_level: str | None = None
         self._watched: dict[Change, None] = {}
         self._calls: dict[RequestId, RunningCall | ListenStream] = {}
-        self._messages: deque[bytes] = deque()
+        self._messages: list[bytes] = []
         self._announced: set[bytes] = set()
-        self._events: deque[Event] = deque()
+        self._events: list[Event] = []
         self._backlog = Backlog(server.config.max_unsent, server.runtime.event)
 
     # Facts in
@@ -77,10 +81,11 @@ class ServerConnection:
         """One whole message, or batch of them."""
         if self.state is ChannelState.CLOSED:
             return
-        if len(data) > self.server.config.max_message:
+        config = self.server.config
+        if len(data) > config.max_message:
             self.receive_overlong(len(data))
             return
-        preamble = Preamble.of(data, max_depth=self.server.config.max_depth)
+        preamble = Preamble.of(data, max_depth=config.max_depth)
         adapter = self._rendering
         try:
             adapter = self.adapters.select(preamble, self._negotiated.version if self._negotiated else None)
@@ -88,17 +93,18 @@ class ServerConnection:
         except Rejected as rejected:
             self._refuse(adapter, preamble, rejected.failure)
             return
-        group = _Group(self, Replies(is_batch=isinstance(preamble.body, list)))
-        group.replies.expected = sum(map(expects_reply, decoded))
+        outlet: ServerConnection | _Batch = self
+        if isinstance(preamble.body, list):
+            outlet = _Batch(self, Replies(is_batch=True, expected=sum(map(expects_reply, decoded))))
         for item in decoded:
-            self._receive(item, adapter, group)
+            self._receive(item, adapter, outlet)
 
     def receive_overlong(self, size: int) -> None:
         """A message of more than `Config.max_message` bytes was skipped; `size` is what it had."""
         most = self.server.config.max_message
         failure = Failure(FailureKind.TOO_LARGE, f"the message of {size} bytes is larger than {most} bytes")
         self._events.append(PeerFaulted(failure))
-        self._send(self._rendering.encode_failure(None, failure))
+        self.send(self._rendering.encode_failure(None, failure))
 
     def receive_eof(self) -> None:
         """The channel has ended: what is in flight is given up, and nothing is sent any more."""
@@ -149,11 +155,11 @@ class ServerConnection:
     def _rendering(self) -> Adapter:
         return self._negotiated or self.adapters.fallback
 
-    def _decode(self, adapter: Adapter, preamble: Preamble) -> list[Any]:
+    def _decode(self, adapter: Adapter, preamble: Preamble) -> list[Decoded]:
         most = self.server.config.max_batch
         if isinstance(preamble.body, list) and len(preamble.body) > most:
             raise Rejected(Failure(FailureKind.TOO_LARGE, f"a batch may hold {most} messages at most"))
-        return list(adapter.decode(preamble, client=self._client, log_level=self._log_level))
+        return adapter.decode(preamble, client=self._client, log_level=self._log_level)
 
     def _refuse(self, adapter: Adapter, preamble: Preamble, failure: Failure) -> None:
         self._events.append(PeerFaulted(failure))
@@ -161,20 +167,20 @@ class ServerConnection:
         if isinstance(body, dict) and "id" not in body and preamble.method is not None:
             return
         message_id = quoted_id(body)
-        self._send(adapter.encode_failure(message_id, failure))
+        self.send(adapter.encode_failure(message_id, failure))
 
-    def _receive(self, item: Call | DecodeFailure | Reply, adapter: Adapter, group: _Group) -> None:
+    def _receive(self, item: Decoded, adapter: Adapter, outlet: ServerConnection | _Batch) -> None:
         if isinstance(item, DecodeFailure):
             self._events.append(PeerFaulted(item.failure))
             if item.replies:
-                group.add(adapter.encode_failure(item.id, item.failure))
+                outlet.add(adapter.encode_failure(item.id, item.failure))
         elif isinstance(item, Reply):
             if not self.server.questions.answer(self, item):
                 self._events.append(PeerFaulted(Failure(FailureKind.INVALID_PARAMS, "a response to no open question")))
         elif item.id is None:
             self._notified(item)
         else:
-            self._called(item, group)
+            self._called(item, outlet)
 
     def _notified(self, call: Call) -> None:
         if call.operation is Operation.HANDSHAKE_COMPLETE and self._negotiated is not None:
@@ -192,7 +198,7 @@ class ServerConnection:
             held.end()
             self.forget(held.call)
 
-    def _called(self, call: Call, group: _Group) -> None:
+    def _called(self, call: Call, outlet: ServerConnection | _Batch) -> None:
         outcome: Outcome | None = self._fault_of(call)
         if outcome is None and call.operation is Operation.DESCRIBE and call.adapter.has_handshake:
             self._initialize(call)
@@ -201,11 +207,11 @@ class ServerConnection:
         if outcome is None:
             outcome = self.server.dispatcher.immediate(call)
         if isinstance(outcome, Value) and isinstance(outcome.result, Listening):
-            self._listen(call, outcome.result, group)
+            self._listen(call, outcome.result, outlet)
         elif outcome is not None:
-            group.add(call.adapter.encode(call, self.server.registry, outcome))
+            outlet.add(call.adapter.encode(call, self.server.registry, outcome))
         else:
-            self._start(call, group)
+            self._start(call, outlet)
 
     def _fault_of(self, call: Call) -> Failure | None:
         if self.server.closing and call.operation is not Operation.PING:
@@ -224,19 +230,17 @@ class ServerConnection:
         self._negotiated = call.adapter = adapter
         self._client = adapter.client_info_for(call.params)
 
-    def _start(self, call: Call, group: _Group) -> None:
+    def _start(self, call: Call, outlet: ServerConnection | _Batch) -> None:
         assert call.id is not None
-        running = RunningCall(
-            self.server, call, group, owner=self, peer=self, principal=self.principal, request=self.request
-        )
+        running = RunningCall(self.server, call, outlet)
         self._calls[call.id] = running
         self._events.append(CallReceived(call, running.run))
 
-    def _listen(self, call: Call, listening: Listening, group: _Group) -> None:
+    def _listen(self, call: Call, listening: Listening, outlet: ServerConnection | _Batch) -> None:
         assert call.id is not None
         fault = self.server.fault_of_listening(listening)
         if fault is not None:
-            group.add(call.adapter.encode(call, self.server.registry, fault))
+            outlet.add(call.adapter.encode(call, self.server.registry, fault))
             return
 
         def finish(message: bytes) -> None:
@@ -282,7 +286,40 @@ class ServerConnection:
         self._watched.pop(change, None)
         self.server.topics.unsubscribe(self, [change])
 
-    # Sending
+    # Sending: see `Outlet`
+
+    @property
+    def owner(self) -> object:
+        """See `Outlet`."""
+        return self
+
+    @property
+    def peer(self) -> Peer:
+        """See `Outlet`."""
+        return self
+
+    def send(self, message: bytes) -> None:
+        """See `Outlet.send`."""
+        if self.state is not ChannelState.CLOSED:
+            self._messages.append(message)
+            self._backlog.size += len(message)
+
+    add = send
+
+    def reply(self, running: RunningCall, message: bytes, failure: Failure | None) -> None:
+        """See `Outlet.reply`."""
+        self.forget(running.call)
+        self.send(message)
+
+    def gone(self, running: RunningCall) -> None:
+        """See `Outlet.gone`."""
+        self.forget(running.call)
+        self.emit(CallCancelled(running.call))
+
+    async def drained(self) -> None:
+        """See `Outlet.drained`."""
+        if self.state is not ChannelState.CLOSED:
+            await self._backlog.drained()
 
     def forget(self, call: Call) -> None:
         """`call` is over."""
@@ -294,7 +331,7 @@ class ServerConnection:
         self._events.append(event)
 
     def _send_woken(self, message: bytes) -> None:
-        self._send(message)
+        self.send(message)
         self.wake()
 
     def _announce(self, message: bytes) -> None:
@@ -303,36 +340,30 @@ class ServerConnection:
             self._announced.add(message)
             self._send_woken(message)
 
-    def _send(self, message: bytes) -> None:
-        if self.state is not ChannelState.CLOSED:
-            self._messages.append(message)
-            self._backlog.size += len(message)
 
-    async def drained(self) -> None:
-        """Return once the client keeps up with what was sent."""
-        if self.state is not ChannelState.CLOSED:
-            await self._backlog.drained()
-
-
-class _Group:
-    """The `Outlet` of the calls that came in one message."""
+class _Batch:
+    """The `Outlet` of the calls that came in one batch, whose answer is one message."""
 
     can_stream = True
+    session = None
 
     def __init__(self, connection: ServerConnection, replies: Replies) -> None:
-        self.replies = replies
+        self.wake = connection.wake
+        self.owner = self.peer = connection
+        self.principal = connection.principal
+        self.request = connection.request
         self._connection = connection
+        self._replies = replies
 
     def add(self, message: bytes | None) -> None:
         """One reply is made, or will never be."""
-        self.replies.add(message)
-        body = self.replies.body() if self.replies.complete else None
+        body = self._replies.body() if self._replies.add(message) else None
         if body is not None:
-            self._connection._send(body)
+            self._connection.send(body)
 
     def send(self, message: bytes) -> None:
         """See `Outlet.send`."""
-        self._connection._send(message)
+        self._connection.send(message)
 
     def reply(self, running: RunningCall, message: bytes, failure: Failure | None) -> None:
         """See `Outlet.reply`."""
@@ -341,14 +372,9 @@ class _Group:
 
     def gone(self, running: RunningCall) -> None:
         """See `Outlet.gone`."""
-        self._connection.forget(running.call)
-        self._connection.emit(CallCancelled(running.call))
+        self._connection.gone(running)
         self.add(None)
 
     async def drained(self) -> None:
         """See `Outlet.drained`."""
         await self._connection.drained()
-
-    def wake(self) -> None:
-        """See `Outlet.wake`."""
-        self._connection.wake()

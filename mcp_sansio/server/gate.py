@@ -1,13 +1,13 @@
 """Who may talk to an HTTP endpoint, and in which forms: Host, Origin, CORS, Content-Type and Accept.
 
-Pure functions of a request's headers and the configuration. They decide when a request comes in and not when a server
-is built, because only then is it known which address it came in on.
+Pure functions of a request's header values and the configuration. They decide when a request comes in and not when a
+server is built, because only then is it known which address it came in on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from functools import lru_cache
+from collections.abc import Callable, Collection
+from functools import lru_cache, partial
 from ipaddress import ip_address
 
 from mcp_sansio.outcome import Failure, FailureKind
@@ -22,7 +22,35 @@ _PREFLIGHT_SECONDS = "7200"
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
-def fault_of_host(headers: Headers, *, loopback: bool, allowed: Collection[str]) -> Failure | None:
+Pairs = tuple[tuple[str, str], ...]
+Admission = tuple[Failure | None, Pairs]
+"""Why a request is refused, or ``None``; and the headers that its response carries where it is not."""
+
+
+def admission(
+    *, allowed_hosts: Collection[str], allowed_origins: Collection[str]
+) -> Callable[[str | None, str | None, bool], Admission]:
+    """What judges requests by their Host, their Origin, and whether they came in on a loopback address.
+
+    It remembers its verdicts, since clients send the same few values again and again.
+    """
+    return lru_cache(maxsize=64)(partial(_admission, tuple(allowed_hosts), tuple(allowed_origins)))
+
+
+def _admission(
+    allowed_hosts: Collection[str],
+    allowed_origins: Collection[str],
+    host: str | None,
+    origin: str | None,
+    loopback: bool,
+) -> Admission:
+    fault = fault_of_host(host, loopback=loopback, allowed=allowed_hosts) or fault_of_origin(
+        origin, host, loopback=loopback, allowed_origins=allowed_origins, allowed_hosts=allowed_hosts
+    )
+    return fault, cors_headers(origin)
+
+
+def fault_of_host(value: str | None, *, loopback: bool, allowed: Collection[str]) -> Failure | None:
     """Refuse a Host that did not mean this server (DNS rebinding), or give ``None``.
 
     On a loopback socket the name must be a loopback name or allowed. Elsewhere any name will do, unless some are
@@ -30,7 +58,6 @@ def fault_of_host(headers: Headers, *, loopback: bool, allowed: Collection[str])
     """
     if ANY in allowed or not (loopback or allowed):
         return None
-    value = headers.get("host")
     if value is None:
         return _misdirected("") if allowed else None
     parsed = parse_host(value)
@@ -44,20 +71,24 @@ def _misdirected(value: str) -> Failure:
 
 
 def fault_of_origin(
-    headers: Headers, *, loopback: bool, allowed_origins: Collection[str], allowed_hosts: Collection[str]
+    value: str | None,
+    host: str | None,
+    *,
+    loopback: bool,
+    allowed_origins: Collection[str],
+    allowed_hosts: Collection[str],
 ) -> Failure | None:
     """Refuse a web page of a foreign origin (basic/transports, "Security Warning"), or give ``None``.
 
     An absent Origin is no browser. A loopback origin may talk to a loopback socket, and a page to the host it came from
     where that host is known to be this one.
     """
-    value = headers.get("origin")
     if value is None or ANY in allowed_origins or value in allowed_origins:
         return None
     origin = parse_origin(value)
     if origin is not None and loopback and _is_loopback(origin[1]):
         return None
-    if origin is not None and _is_same_host(origin, headers.get("host"), allowed_hosts):
+    if origin is not None and _is_same_host(origin, host, allowed_hosts):
         return None
     return Failure(
         FailureKind.FORBIDDEN, "the Origin header names an origin that may not talk to this server", value[:200]
@@ -92,9 +123,8 @@ def _is_loopback(name: str) -> bool:
         return False
 
 
-def cors_headers(headers: Headers) -> tuple[tuple[str, str], ...]:
+def cors_headers(origin: str | None) -> Pairs:
     """What lets the script of an accepted origin read the response; nothing where none, or nonsense, is stated."""
-    origin = headers.get("origin")
     if origin is None or not is_printable(origin):
         return ()
     return (
@@ -104,7 +134,7 @@ def cors_headers(headers: Headers) -> tuple[tuple[str, str], ...]:
     )
 
 
-def preflight_headers(headers: Headers, methods: str) -> tuple[tuple[str, str], ...]:
+def preflight_headers(headers: Headers, methods: str) -> Pairs:
     """The answer to a browser's preflight: the headers it asks for are allowed, since the origin is."""
     wanted = headers.get("access-control-request-headers", "")
     return (
@@ -114,15 +144,14 @@ def preflight_headers(headers: Headers, methods: str) -> tuple[tuple[str, str], 
     )
 
 
-def fault_of_content_type(headers: Headers) -> Failure | None:
+def fault_of_content_type(stated: str | None) -> Failure | None:
     """Refuse a body that says it is not JSON, or give ``None``. Parameters and case do not matter."""
-    stated = headers.get("content-type")
     if media_type(stated) == JSON_TYPE:
         return None
     return Failure(FailureKind.UNSUPPORTED_MEDIA, "the Content-Type must be application/json")
 
 
-def accepted_forms(headers: Headers) -> tuple[bool, bool]:
+@lru_cache(maxsize=64)
+def accepted_forms(accept: str | None) -> tuple[bool, bool]:
     """Whether a reply may be JSON, and whether it may be an event stream."""
-    accept = headers.get("accept")
     return accepts(accept, JSON_TYPE), accepts(accept, STREAM_TYPE)

@@ -7,8 +7,8 @@ take everything: `events`, `data_to_send` and `next_deadline`. The same when `wa
 from __future__ import annotations
 
 import logging
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from mcp_sansio.events import Body, CallCancelled, CallReceived, End, Event, Head, Part, PeerFaulted
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("mcp_sansio")
 
+_END = End()
 _STREAM_HEADERS = (
     ("Content-Type", gate.STREAM_TYPE),
     ("Cache-Control", "no-cache, no-transform"),
@@ -48,6 +49,21 @@ class HttpTransaction:
     #: The handlers of the endpoint's methods. A method that is not here is answered with 405.
     methods: ClassVar[Mapping[str, str]] = {}
 
+    # Defaults stand here, since most requests change none of them.
+    state = ResponseState.IDLE
+    headers = Headers()
+    query: Mapping[str, str] = MappingProxyType({})
+    method = ""
+    connected = True
+    #: Further headers of a response that is not a refusal.
+    extra_headers: gate.Pairs = ()
+    _cors: gate.Pairs = ()
+    _received = 0
+    _receive_by: float | None = None
+    _keep_alive: float | None = None
+    #: What waits for the client to read it. A response that is no stream is there at once, and nothing waits.
+    _backlog: Backlog | None = None
+
     def __init__(
         self,
         server: Server,
@@ -61,23 +77,11 @@ class HttpTransaction:
         self.config = server.config
         self.principal = principal
         self.request = request
-        self.state = ResponseState.IDLE
-        self.headers: Headers = Headers.of({})
-        self.query: Mapping[str, str] = {}
-        self.method = ""
-        self.connected = True
         self.wake = wake
-        #: Further headers of a response that is not a refusal.
-        self.extra_headers: tuple[tuple[str, str], ...] = ()
         self._loopback = loopback
-        self._cors: tuple[tuple[str, str], ...] = ()
         self._body: list[bytes] = []
-        self._received = 0
-        self._receive_by: float | None = None
-        self._parts: deque[Part] = deque()
-        self._events: deque[Event] = deque()
-        self._backlog = Backlog(server.config.max_unsent, server.runtime.event)
-        self._keep_alive: float | None = None
+        self._parts: list[Part] = []
+        self._events: list[Event] = []
         self._running: dict[RunningCall, None] = {}
 
     # Facts in
@@ -85,15 +89,17 @@ class HttpTransaction:
     def receive_request(self, method: str, target: str, headers: Iterable[tuple[str, str]] | Mapping[str, str]) -> None:
         """The request line and the header section. `target` is the path with its query, as it was sent."""
         self.state = advance(RESPONSE, self.state, ResponseInput.REQUEST)
-        self.headers = Headers.of(headers)
+        self.headers = held = Headers.of(headers)
         self.method = method
         if "?" in target:
             self.query = split_target(target)[1]
-        fault = self._fault_of_head()
+        fault, cors = self._fault_of_size() or self.server.admission(
+            held.fields.get("host"), held.fields.get("origin"), self._loopback
+        )
         if fault is not None:
             self.refuse(fault)
             return
-        self._cors = gate.cors_headers(self.headers)
+        self._cors = cors
         if method == "OPTIONS":
             self.respond(204, gate.preflight_headers(self.headers, self.allowed_methods()))
         elif method not in self.methods:
@@ -102,14 +108,22 @@ class HttpTransaction:
             self.state = advance(RESPONSE, self.state, ResponseInput.RECEIVED)
             self._handle()
         else:
-            fault = gate.fault_of_content_type(self.headers) or self._fault_of_announced_size()
+            fault = gate.fault_of_content_type(held.fields.get("content-type")) or self._fault_of_announced_size()
             if fault is not None:
                 self.refuse(fault)
             else:
                 self._receive_by = self.server.runtime.now() + self.config.receive_timeout
 
+    def _fault_of_size(self) -> tuple[Failure, gate.Pairs] | None:
+        most = self.config.max_headers
+        if self.headers.size > most:
+            return Failure(FailureKind.HEADERS_TOO_LARGE, f"the headers are larger than {most} bytes"), ()
+        if self.server.closing:
+            return Failure(FailureKind.UNAVAILABLE, "this server is shutting down"), ()
+        return None
+
     def _fault_of_announced_size(self) -> Failure | None:
-        announced = self.headers.get("content-length", "0").strip()
+        announced = self.headers.fields.get("content-length", "0").strip()
         # What is no number is for the HTTP layer to refuse; the bytes themselves are counted in any case.
         if not (announced.isascii() and announced.isdigit()) or int(announced[:20]) <= self.config.max_message:
             return None
@@ -143,7 +157,8 @@ class HttpTransaction:
         self.connected = False
         was, self.state = self.state, advance(RESPONSE, self.state, ResponseInput.DISCONNECT)
         self._parts.clear()
-        self._backlog.clear()
+        if self._backlog is not None:
+            self._backlog.clear()
         if was is not ResponseState.ENDED:
             self.on_disconnect()
         self._check_over()
@@ -168,7 +183,8 @@ class HttpTransaction:
     def data_to_send(self) -> list[Part]:
         """The parts of the response that are ready, in order."""
         parts = taken(self._parts)
-        self._backlog.clear()
+        if self._backlog is not None:
+            self._backlog.clear()
         return parts
 
     def next_deadline(self) -> float | None:
@@ -196,7 +212,7 @@ class HttpTransaction:
     @property
     def is_congested(self) -> bool:
         """Whether more waits for the client to read it than `Config.max_unsent`."""
-        return self._backlog.is_too_large
+        return self._backlog is not None and self._backlog.is_too_large
 
     # For the endpoints: what they are asked
 
@@ -221,7 +237,7 @@ class HttpTransaction:
 
     def respond(self, status: int, headers: Iterable[tuple[str, str]] = (), body: bytes = b"") -> None:
         """Send a whole response."""
-        if self.ended:
+        if self.state is ResponseState.ENDED:
             return
         length = () if status in (202, 204) and not body else (("Content-Length", str(len(body))),)
         self._send(Head(status, (*headers, *self.extra_headers, *length, *self._cors)))
@@ -262,6 +278,7 @@ class HttpTransaction:
         if self.state is not ResponseState.WAITING:
             return
         self.state = advance(RESPONSE, self.state, ResponseInput.STREAM)
+        self._backlog = Backlog(self.config.max_unsent, self.server.runtime.event)
         self._send(Head(200, (*_STREAM_HEADERS, *self.extra_headers, *self._cors)))
         self.start_silence()
 
@@ -272,19 +289,21 @@ class HttpTransaction:
     def write(self, event: bytes) -> None:
         """Send an event of the stream, if there is still somebody to read it."""
         if self.state is ResponseState.STREAMING:
+            assert self._backlog is not None
+            self._backlog.size += len(event)
             self._send(Body(event))
 
     def write_comment(self) -> None:
         """Send a sign of life, unless there is something to read anyway."""
-        if not self._backlog.size:
+        if self._backlog is None or not self._backlog.size:
             self.write(encode_comment())
 
     def end(self) -> None:
         """The response is complete."""
-        if self.ended:
+        if self.state is ResponseState.ENDED:
             return
         self.state = advance(RESPONSE, self.state, ResponseInput.END)
-        self._send(End())
+        self._send(_END)
         self.on_end()
         self._check_over()
 
@@ -310,15 +329,12 @@ class HttpTransaction:
 
     async def drained(self) -> None:
         """See `Outlet.drained`."""
-        if self.connected:
+        if self.connected and self._backlog is not None:
             await self._backlog.drained()
 
     def _send(self, part: Part) -> None:
-        if not self.connected:
-            return
-        self._parts.append(part)
-        if isinstance(part, Body):
-            self._backlog.size += len(part.data)
+        if self.connected:
+            self._parts.append(part)
 
     def _check_arrival(self, now: float) -> None:
         """A body that comes byte by byte would hold its connection, and what it sent, for as long as it likes."""
@@ -326,18 +342,6 @@ class HttpTransaction:
             self._body.clear()
             seconds = self.config.receive_timeout
             self.refuse(Failure(FailureKind.TOO_SLOW, f"the body took longer than {seconds:g} seconds to come in"))
-
-    def _fault_of_head(self) -> Failure | None:
-        if self.headers.size > self.config.max_headers:
-            return Failure(
-                FailureKind.HEADERS_TOO_LARGE, f"the headers are larger than {self.config.max_headers} bytes"
-            )
-        if self.server.closing:
-            return Failure(FailureKind.UNAVAILABLE, "this server is shutting down")
-        hosts, origins = self.config.allowed_hosts, self.config.allowed_origins
-        return gate.fault_of_host(self.headers, loopback=self._loopback, allowed=hosts) or gate.fault_of_origin(
-            self.headers, loopback=self._loopback, allowed_origins=origins, allowed_hosts=hosts
-        )
 
     def _handle(self) -> None:
         body, self._body = b"".join(self._body), []

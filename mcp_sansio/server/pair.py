@@ -37,7 +37,7 @@ class PairTransaction(HttpTransaction):
     # The stream
 
     def _open(self, body: bytes) -> None:
-        if not gate.accepted_forms(self.headers)[1]:
+        if not gate.accepted_forms(self.headers.fields.get("accept"))[1]:
             raise Rejected(Failure(FailureKind.NOT_ACCEPTABLE, "the Accept header does not admit text/event-stream"))
         fault = self.server.fault_of_streams()
         if fault is not None:
@@ -104,7 +104,8 @@ class PairTransaction(HttpTransaction):
     @property
     def backlog(self) -> int:
         """How many bytes wait to be sent on the stream."""
-        return self._backlog.size + (self._connection.unsent if self._connection is not None else 0)
+        waiting = self._backlog.size if self._backlog is not None else 0
+        return waiting + (self._connection.unsent if self._connection is not None else 0)
 
     def receive_message(self, body: bytes) -> None:
         """A message that came in on the other endpoint, for the channel whose stream this is."""

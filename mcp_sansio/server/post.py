@@ -6,25 +6,32 @@ would otherwise wait in silence for too long; so a call that never asks and neve
 
 from __future__ import annotations
 
+from typing import Any
+
 from mcp_sansio.adapters.base import Adapter
+from mcp_sansio.dispatcher import Peer
 from mcp_sansio.events import CallCancelled
 from mcp_sansio.outcome import Failure
+from mcp_sansio.storage import Session
 from mcp_sansio.wire.sse import encode_event
 
 from ._state import ResponseState
 from .calls import RunningCall
 from .http import HttpTransaction
 from .replies import Replies
-from .sessions import LiveSession
+from .sessions import NO_PEER, HttpSession, LiveSession
 from .streams import LogReader
 
 
 class PostReply:
     """What answers one POST: the `Outlet` of its calls.
 
-    `forms` says whether the client accepts JSON, and a stream. With `live`, the session's part in this process, the
-    stream can be resumed where the revision of `adapter` has that.
+    `forms` says whether the client accepts JSON, and a stream. With `live`, the part that the `session` has in this
+    process, the stream can be resumed where the revision of `adapter` has that.
     """
+
+    _reader: LogReader | None = None
+    _let_go: float | None = None
 
     def __init__(
         self,
@@ -33,16 +40,42 @@ class PostReply:
         live: LiveSession | None,
         forms: tuple[bool, bool],
         replies: Replies,
+        session: HttpSession | None,
     ) -> None:
+        self.wake = http.wake
         self._http = http
         self._adapter = adapter
         self._live = live
         self._accepts_json, self._accepts_stream = forms
         self._replies = replies
-        self._reader: LogReader | None = None
-        self._let_go: float | None = None
+        self._session = session
 
     # The calls' side: see `Outlet`
+
+    @property
+    def owner(self) -> object:
+        """See `Outlet`: a session with its principal."""
+        return None if self._session is None else self._session.owner
+
+    @property
+    def peer(self) -> Peer:
+        """See `Outlet`."""
+        return self._session or NO_PEER
+
+    @property
+    def session(self) -> Session | None:
+        """See `Outlet`."""
+        return None if self._session is None else self._session.values
+
+    @property
+    def principal(self) -> str | None:
+        """See `Outlet`."""
+        return self._http.principal
+
+    @property
+    def request(self) -> Any:
+        """See `Outlet`."""
+        return self._http.request
 
     @property
     def can_stream(self) -> bool:
@@ -69,10 +102,6 @@ class PostReply:
         """See `Outlet.drained`."""
         await self._http.drained()
 
-    def wake(self) -> None:
-        """See `Outlet.wake`."""
-        self._http.wake()
-
     def _over(self, running: RunningCall) -> None:
         self._http.settle_call(running)
         if self._live is not None:
@@ -94,8 +123,7 @@ class PostReply:
         streaming = self._reader is not None or self._http.state is ResponseState.STREAMING
         if streaming and message is not None:
             self._write(message)
-        self._replies.add(message, failure)
-        if not self._replies.complete:
+        if not self._replies.add(message, failure):
             return
         if streaming:
             self._finish()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -11,9 +10,11 @@ from mcp_sansio.runtime import Event
 T = TypeVar("T")
 
 
-def taken(queue: deque[T]) -> list[T]:
+def taken(queue: list[T]) -> list[T]:
     """What is in `queue`, taken out. A handler in a thread may add to it meanwhile, and nothing of that is lost."""
-    return [queue.popleft() for _ in range(len(queue))]
+    items = queue[:]
+    del queue[: len(items)]
+    return items
 
 
 class Backlog:

@@ -22,17 +22,13 @@ class Replies(Struct):
     made: list[bytes] = []
     failure: Failure | None = None
 
-    def add(self, message: bytes | None, failure: Failure | None = None) -> None:
-        """One response is made, or will never be (``None``)."""
+    def add(self, message: bytes | None, failure: Failure | None = None) -> bool:
+        """One response is made, or will never be (``None``). Whether nothing is still to come."""
         self.expected -= 1
         if message is not None:
             self.made.append(message)
         if not self.is_batch:
             self.failure = failure
-
-    @property
-    def complete(self) -> bool:
-        """Whether nothing is still to come."""
         return self.expected <= 0
 
     def body(self) -> bytes | None:

@@ -18,6 +18,7 @@ from mcp_sansio.storage import Hub, MemorySessionStore, SessionAccess, SessionSt
 
 from .config import Config
 from .connection import ServerConnection
+from .gate import admission
 from .http import HttpTransaction
 from .pair import PairTransaction
 from .questions import Questions
@@ -86,6 +87,7 @@ class Server:
             max_answers=self.config.max_answers,
             max_state=self.config.max_state,
         )
+        self.admission = admission(allowed_hosts=self.config.allowed_hosts, allowed_origins=self.config.allowed_origins)
         self.topics = Topics()
         self.workers = Workers(self, hub)
         self.questions = Questions(runtime)

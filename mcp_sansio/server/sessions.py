@@ -136,6 +136,9 @@ class NoPeer:
         """Accepted: there is nothing to stop."""
 
 
+NO_PEER = NoPeer()
+
+
 class LiveSession:
     """What of a session is in flight in this process: calls, and streams that can be resumed."""
 

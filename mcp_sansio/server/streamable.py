@@ -31,7 +31,6 @@ from .sessions import (
     SESSION_HEADER,
     HttpSession,
     LiveSession,
-    NoPeer,
     new_session,
     no_such_session,
     session_key,
@@ -76,11 +75,11 @@ class StreamableTransaction(HttpTransaction):
     def _post(self, body: bytes) -> None:
         preamble = self._preamble = Preamble.of(body, self.headers, self.query, max_depth=self.config.max_depth)
         adapter = self._adapter = self.server.adapters.select(preamble)
-        forms = gate.accepted_forms(self.headers)
+        forms = gate.accepted_forms(self.headers.fields.get("accept"))
         if forms == (False, False):
             text = "the Accept header admits neither application/json nor text/event-stream"
             raise Rejected(Failure(FailureKind.NOT_ACCEPTABLE, text))
-        session_id = self.headers.get(_SESSION)
+        session_id = self.headers.fields.get(_SESSION)
         if not adapter.has_handshake or preamble.method == "initialize":
             self._process(preamble, forms)
         elif session_id is not None:
@@ -106,7 +105,7 @@ class StreamableTransaction(HttpTransaction):
         else:
             decoded = adapter.decode(preamble, client=session.client, log_level=session.log_level)
         due = sum(map(expects_reply, decoded))
-        reply = self._post_reply = PostReply(self, adapter, self._live, forms, Replies(is_batch, due))
+        reply = self._post_reply = PostReply(self, adapter, self._live, forms, Replies(is_batch, due), session)
         for item in decoded:
             self._receive(item, reply)
         if not due and not self.ended:
@@ -165,22 +164,12 @@ class StreamableTransaction(HttpTransaction):
         reply.add(call.adapter.encode(call, self.server.registry, outcome), failure)
 
     def _start(self, call: Call, reply: PostReply) -> None:
-        session, most = self._session, self.config.max_calls
+        most = self.config.max_calls
         if self._live is not None and self._live.calls >= most:
             failure = Failure(FailureKind.TOO_MANY, f"a session may have {most} calls in flight at most")
             self._reply_at_once(call, failure, reply)
             return
-        running = RunningCall(
-            self.server,
-            call,
-            reply,
-            owner=session.owner if session else None,
-            peer=session or NoPeer(),
-            principal=self.principal,
-            session=session.values if session else None,
-            request=self.request,
-        )
-        reply.start(running)
+        reply.start(RunningCall(self.server, call, reply))
         spec = self.server.registry.tools.get(call.target or "") if call.operation is Operation.CALL_TOOL else None
         if spec is not None and spec.streaming:
             reply.become_stream()
@@ -309,7 +298,7 @@ class StreamableTransaction(HttpTransaction):
             return
         if session_id is None:
             raise _session_missing()
-        if not gate.accepted_forms(self.headers)[1]:
+        if not gate.accepted_forms(self.headers.fields.get("accept"))[1]:
             raise Rejected(Failure(FailureKind.NOT_ACCEPTABLE, "the Accept header does not admit text/event-stream"))
         self._load(session_id, lambda: self._open_stream(adapter))
 

@@ -25,17 +25,18 @@ class Headers(Mapping[str, str]):
     by ", " (RFC 9110 section 5.3).
     """
 
-    __slots__ = ("_values",)
+    __slots__ = ("fields",)
+
+    #: The values by lower-case name: for who knows the names that way, and has many to look up.
+    fields: dict[str, str]
 
     def __init__(self, source: Mapping[str, str] | Iterable[tuple[str, str]] = ()) -> None:
-        values: dict[str, str] = {}
         given: Any = source
-        if hasattr(given, "items"):  # quicker than to ask whether it is a mapping
-            given = given.items()
-        for name, value in given:
-            lower = name.lower()
-            values[lower] = f"{values[lower]}, {value}" if lower in values else value
-        self._values = values
+        # Whether it has items is quicker to ask than whether it is a mapping.
+        pairs = list(given.items() if hasattr(given, "items") else given)
+        self.fields = {name.lower(): value for name, value in pairs}
+        if len(self.fields) < len(pairs):
+            self.fields = _joined(pairs)
 
     @classmethod
     def of(cls, source: Mapping[str, str] | Iterable[tuple[str, str]]) -> Headers:
@@ -43,8 +44,8 @@ class Headers(Mapping[str, str]):
         return source if isinstance(source, Headers) else cls(source)
 
     def __getitem__(self, name: str) -> str:
-        value = self._values.get(name)
-        return self._values[name.lower()] if value is None else value
+        value = self.fields.get(name)
+        return self.fields[name.lower()] if value is None else value
 
     @overload
     def get(self, name: str, /) -> str | None: ...
@@ -52,26 +53,34 @@ class Headers(Mapping[str, str]):
     def get(self, name: str, /, default: str | _T) -> str | _T: ...
     def get(self, name: str, /, default: str | _T | None = None) -> str | _T | None:
         """The value of a name, or `default`."""
-        value = self._values.get(name)
-        return self._values.get(name.lower(), default) if value is None else value
+        value = self.fields.get(name)
+        return self.fields.get(name.lower(), default) if value is None else value
 
     def __contains__(self, name: object) -> bool:
-        return name in self._values or (isinstance(name, str) and name.lower() in self._values)
+        return name in self.fields or (isinstance(name, str) and name.lower() in self.fields)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._values)
+        return iter(self.fields)
 
     def __len__(self) -> int:
-        return len(self._values)
+        return len(self.fields)
 
     @property
     def size(self) -> int:
         """The characters of all names and values together."""
-        return sum(map(len, self._values)) + sum(map(len, self._values.values()))
+        return len("".join(self.fields)) + len("".join(self.fields.values()))
 
     def __repr__(self) -> str:
         # Names only: values hold credentials and session ids, and a repr ends up in logs.
-        return f"<Headers {', '.join(self._values)}>"
+        return f"<Headers {', '.join(self.fields)}>"
+
+
+def _joined(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
+    values: dict[str, str] = {}
+    for name, value in pairs:
+        lower = name.lower()
+        values[lower] = f"{values[lower]}, {value}" if lower in values else value
+    return values
 
 
 # Mirrored values ------------------------------------------------------------------------------------------------------
@@ -96,6 +105,7 @@ def encode_value(value: str | int | bool) -> str:
     return f"{_PREFIX}{base64.b64encode(mend(value).encode()).decode()}{_SUFFIX}"
 
 
+@lru_cache(maxsize=64)  # as for the other headers below: a peer sends the same few values again and again
 def decode_value(text: str) -> str | None:
     """The value that a mirrored header stands for, or None where the header is malformed.
 

@@ -11,11 +11,13 @@ from typing import Any, Final
 
 import msgspec
 
+from mcp_sansio.enums import plain_members
 from mcp_sansio.types import JSON, UNSET, RequestId
 
 from .json import encode
 
 
+@plain_members
 class Shape(Enum):
     """What a message is. Members are compared by identity."""
 
@@ -67,10 +69,10 @@ def classify(message: JSON) -> Envelope:
         if params is None:
             params = {}
         if type(method) is str and type(params) is dict:
-            if id is UNSET:
-                return Envelope(Shape.NOTIFICATION, None, method, params)
             if type(id) is str or type(id) is int:
                 return Envelope(Shape.REQUEST, id, method, params)
+            if id is UNSET:
+                return Envelope(Shape.NOTIFICATION, None, method, params)
     return _faulty_request(message)
 
 
@@ -129,6 +131,11 @@ def _classify_response(message: dict[str, Any]) -> Envelope:
 def encode_result(id: RequestId, result: bytes) -> bytes:  # noqa: A002
     """A response with a result, which is given as JSON text (of :func:`mcp_sansio.wire.json.encode`)."""
     return b"".join((b'{"jsonrpc":"2.0","id":', encode(id), b',"result":', result, b"}"))
+
+
+def encode_response(id: RequestId, result: JSON) -> bytes:  # noqa: A002
+    """A response with a result."""
+    return encode({"jsonrpc": "2.0", "id": id, "result": result})
 
 
 def encode_error(
