@@ -55,9 +55,7 @@ class Driver:
     def __init__(self, host: Host, request: web.Request, open_engine: Callable[..., HttpTransaction]) -> None:
         self._host = host
         self._request = request
-        self._loop = asyncio.get_running_loop()
-        self._thread = get_ident()
-        host.loop.bind(self._loop, self._thread)
+        self._loop, self._thread = host.loop.here()
         self._tasks: Tasks[Call, asyncio.Task[None]] = Tasks(partial(start_task, self._loop))
         self._engine = open_engine(
             principal=checked_principal(host.principal(request)),
@@ -68,8 +66,18 @@ class Driver:
 
     async def run(self) -> web.StreamResponse:
         """Serve the request. What is returned is for aiohttp to finish, if it is not finished yet."""
+        engine, request = self._engine, self._request
+        content = request.content
         try:
-            return await self._receive() or await self._respond()
+            engine.receive_request(request.method, request.raw_path, request.headers)
+            if content.is_eof() and content.exception() is None:
+                engine.receive_body(content.read_nowait())  # mostly this is all of it
+                engine.receive_end()
+            else:
+                refused = await self._receive()
+                if refused is not None:
+                    return refused
+            return await self._respond()
         except ConnectionError:
             return self._left()
         except BaseException:
@@ -82,14 +90,10 @@ class Driver:
     # The request
 
     async def _receive(self) -> web.StreamResponse | None:
-        """Hand the request to the engine. A response is given where the body is not HTTP, which the core never sees."""
+        """Hand the body to the engine. A response is given where it is not HTTP, which the core never sees."""
         engine, request = self._engine, self._request
-        engine.receive_request(request.method, request.raw_path, request.headers)
-        content = request.content
         try:
-            if engine.receiving and not content.at_eof():
-                engine.receive_body(content.read_nowait())  # mostly this is all of it
-                await self._receive_rest()
+            await self._receive_rest()
         except web.RequestPayloadError as error:
             if request.transport is None:
                 raise ConnectionResetError("the client left") from error
@@ -104,10 +108,8 @@ class Driver:
         return None
 
     async def _receive_rest(self) -> None:
-        """Read what was not here with the headers, for as long as the engine waits for it."""
+        """Read the body, for as long as the engine waits for it."""
         engine, content = self._engine, self._request.content
-        if content.at_eof():
-            return
         due = engine.next_deadline()
         limit = asyncio.timeout(None if due is None else due - self._host.server.runtime.now())
         try:
@@ -124,13 +126,17 @@ class Driver:
 
     async def _respond(self) -> web.StreamResponse:
         """Write the response to its end. Raises ``ConnectionError`` when the client has left."""
+        engine = self._engine
         while not self._lost:
             while stores := self._turn():
                 for store in stores:
                     await store.run()
             self._woken = False
-            parts = self._engine.data_to_send()
+            parts = engine.data_to_send()
             if parts:
+                if self._response is None and isinstance(parts[-1], End):
+                    whole = _whole(parts)
+                    return whole if self._request.content.is_eof() else await self._cut(whole)
                 response = await self._send(parts)
                 if response is not None:
                     return response
@@ -139,15 +145,11 @@ class Driver:
         raise ConnectionResetError("the client left")
 
     async def _send(self, parts: list[Part]) -> web.StreamResponse | None:
-        """Write `parts`. The response is given once it is complete."""
-        complete = isinstance(parts[-1], End)
+        """Write `parts` of a stream. The response is given once it is complete."""
         data = b"".join([part.data for part in parts if isinstance(part, Body)])
         response = self._response
         if response is None:
             head = cast("Head", parts[0])
-            if complete:
-                whole = web.Response(status=head.status, headers=head.headers, body=data or None)
-                return whole if self._request.content.is_eof() else await self._cut(whole)
             response = self._response = web.StreamResponse(status=head.status, headers=CIMultiDict(head.headers))
             await response.prepare(self._request)
         if data:
@@ -155,7 +157,7 @@ class Driver:
             self._blocked = True
             await response.write(data)
             self._blocked = False
-        if not complete:
+        if not isinstance(parts[-1], End):
             return None
         await response.write_eof()
         return response
@@ -224,7 +226,8 @@ class Driver:
             self._watch.stop()
         if self._alone:
             return
-        if not all(task.done() for task in self._tasks.running.values()):
+        running = self._tasks.running
+        if running and not all(task.done() for task in running.values()):
             self._go_alone()
             return
         if self._timer is not None:
@@ -291,3 +294,10 @@ class Driver:
         self._engine.handle_timeout(max(due, self._host.server.runtime.now()))
         self._turn_alone()
         self._signal()
+
+
+def _whole(parts: list[Part]) -> web.Response:
+    """The response of which `parts` are all."""
+    head = cast("Head", parts[0])
+    data = b"".join([part.data for part in parts if isinstance(part, Body)])
+    return web.Response(status=head.status, headers=head.headers, body=data or None)

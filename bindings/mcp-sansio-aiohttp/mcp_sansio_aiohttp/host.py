@@ -28,9 +28,12 @@ class ServingLoop:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: int | None = None
 
-    def bind(self, loop: asyncio.AbstractEventLoop, thread: int) -> None:
-        """Serve on `loop`, which runs in `thread`."""
-        self._loop, self._thread = loop, thread
+    def here(self) -> tuple[asyncio.AbstractEventLoop, int]:
+        """The running loop and its thread, on which it serves from now on."""
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop or self._thread is None:
+            self._loop, self._thread = loop, get_ident()
+        return loop, self._thread
 
     def run(self, function: Callable[[], None], /) -> None:
         """See `Runtime.run_in_loop`. While nothing is served, any thread will do."""
@@ -84,8 +87,7 @@ class Host:
 
     async def on_startup(self, app: web.Application | None = None) -> None:
         """Serve on the running loop, and keep in touch with the other workers."""
-        loop = asyncio.get_running_loop()
-        self.loop.bind(loop, get_ident())
+        loop, _ = self.loop.here()
         lines, self._lines = self._lines, ()
         for line in lines:
             self.adopt(loop.create_task(_keep_up(line)))
