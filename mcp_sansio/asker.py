@@ -53,9 +53,8 @@ class Asker:
     `in_arguments` says that the call may put them in its result and take the answers as arguments.
     """
 
-    in_arguments = False
-
-    def __init__(self, call: Call, side: Side) -> None:
+    def __init__(self, call: Call, side: Side, *, in_arguments: bool) -> None:
+        self.in_arguments = in_arguments
         self._call = call
         self._side = side
 

@@ -23,7 +23,7 @@ from .exchange import Exchange
 from .in_arguments import take_answers
 from .operation import HANDLED, Operation
 from .outcome import Failure, FailureKind, NeedInput, NeedsInput, Outcome, Rejected, Value
-from .registry import Registry
+from .registry import RESERVED_ARGUMENTS, Registry
 from .request_state import StateCodec
 from .results import Unfit, completion_result, prompt_result, resource_result, tool_result
 from .runtime import Runtime
@@ -212,46 +212,56 @@ class Dispatcher:
     async def run(self, run: Run) -> Outcome:
         """The outcome of a call. What it raises has to be given to `outcome_of`, unless it cancels the task."""
         call = run.call
-        if call.operation is Operation.CALL_TOOL and self.asks_in_arguments(call):
-            run.asker.in_arguments = True
-            take_answers(call)
-        token = call.request_state
-        if token is not None:
-            _take_up(call, await self._states.open(call, run.principal, token))
-        if len(call.answers) > self._max_answers:
-            return Failure(FailureKind.TOO_MANY, f"a call may bring {self._max_answers} answers at most")
+        if call.request_state is not None or call.answers or not RESERVED_ARGUMENTS.isdisjoint(call.arguments):
+            await self._take_up(run)
+        attempt, asked = _RUN[call.operation], 0
+        outcome: Outcome | None = None
         try:
-            outcome = await self._attempts(run)
-        except NeedInput as needed:
-            return await self._needs_input(run, needed)
-        if isinstance(token, str):
-            await self._states.spend(token)
-        return outcome
-
-    async def _attempts(self, run: Run) -> Outcome:
-        """Run the handler, and again in place for as long as it asks and questions are pushed."""
-        attempt = _RUN[run.call.operation]
-        try:
-            for _ in range(self._max_rounds):
+            while outcome is None:
                 try:
                     outcome = await attempt(self, run)
-                    break
                 except NeedInput as needed:
-                    _check_need(needed)
-                    if not run.asker.pushes(needed.requests):
-                        raise
-                    await run.asker.push_all(needed.requests)
-                    run.call.state = needed.state
-            else:
-                text = f"the handler asked for input more than {self._max_rounds} times"
-                outcome = Failure(FailureKind.INTERNAL, text)
+                    asked += 1
+                    await self._push(run, needed, asked)
         except BaseException as error:
             if run.scope is not None:
                 await run.scope.close(error)
+            if isinstance(error, NeedInput):
+                return await self._needs_input(run, error)
             raise
         if run.scope is not None:
             await run.scope.close(None)
+        if isinstance(call.request_state, str):
+            await self._states.spend(call.request_state)
         return outcome
+
+    async def _take_up(self, run: Run) -> None:
+        """Give the call what its previous attempt left, and the answers that it brings. Raises `Rejected`."""
+        call = run.call
+        if self.asks_in_arguments(call):
+            take_answers(call)
+        if call.request_state is not None:
+            left = await self._states.open(call, run.principal, call.request_state)
+            call.state = left["state"]
+            # What the client says now outranks what it said before.
+            call.answers = {**left["answers"], **call.answers}
+        if len(call.answers) > self._max_answers:
+            text = f"a call may bring {self._max_answers} answers at most"
+            raise Rejected(Failure(FailureKind.TOO_MANY, text))
+
+    async def _push(self, run: Run, needed: NeedInput, asked: int) -> None:
+        """Have the questions of a handler answered, where they are pushed, so that it can be run again in place.
+
+        Raises `needed` where they are not. `asked` counts how often this call came here.
+        """
+        _check_need(needed)
+        if not run.asker.pushes(needed.requests):
+            raise needed
+        await run.asker.push_all(needed.requests)
+        run.call.state = needed.state
+        if asked >= self._max_rounds:
+            text = f"the handler asked for input more than {self._max_rounds} times"
+            raise Stop(Failure(FailureKind.INTERNAL, text))
 
     async def _needs_input(self, run: Run, needed: NeedInput) -> Outcome:
         call, asker = run.call, run.asker
@@ -277,7 +287,8 @@ class Dispatcher:
         if spec is None or not call.adapter.offers(spec):
             return Failure(FailureKind.UNKNOWN_TARGET, f"there is no tool named {short(call.target or '')!r}")
         try:
-            return Value(tool_result(spec, await self._invoked(run, spec, spec.bound.parse(call.arguments))))
+            value = await self._invoked(run, spec, spec.bound.parse(call.arguments))
+            return Value(tool_result(spec, value))
         except ArgumentsInvalid as invalid:
             return Value(_tool_error(_arguments_text(invalid)))
         except ToolError as error:
@@ -358,7 +369,9 @@ class Dispatcher:
             return self._invoked_in_scope(run, spec, arguments)
         if bound.exchange_param is not None:
             arguments[bound.exchange_param] = run.exchange
-        return self._started(bound.fn, arguments, is_async=bound.is_async, blocking=spec.blocking)
+        if bound.is_async:
+            return cast("Awaitable[Any]", bound.fn(**arguments))
+        return self._started(bound.fn, arguments, is_async=False, blocking=spec.blocking)
 
     async def _invoked_in_scope(self, run: Run, spec: Spec, arguments: dict[str, Any]) -> Any:
         bound = spec.bound
@@ -437,12 +450,6 @@ def _left_behind(call: Call, needed: NeedInput) -> JSON:
     """
     answers = {key: answer for key, answer in call.answers.items() if key not in needed.requests}
     return {"state": needed.state, "answers": answers} if answers or needed.state is not None else None
-
-
-def _take_up(call: Call, left: JSON) -> None:
-    """Give `call` what its previous attempt left. What the client says now outranks what it said before."""
-    call.state = left["state"]
-    call.answers = {**left["answers"], **call.answers}
 
 
 def _serial_of(cursor: JSON) -> int | None:

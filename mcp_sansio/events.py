@@ -17,8 +17,7 @@ from .outcome import Failure
 Work = Callable[[], Awaitable[None]]
 
 
-@attrs.define(eq=False)
-class CallReceived:
+class CallReceived(Struct, eq=False):
     """A call for a handler. Spawn ``run()`` in a task; it replies by itself and raises nothing but cancellation.
 
     Cancel the task after `CallCancelled`, or with the engine itself. A task that is cancelled before its first step
@@ -26,7 +25,10 @@ class CallReceived:
     """
 
     call: Call
-    run: Work = attrs.field(repr=False)
+    run: Work
+
+    def __repr__(self) -> str:
+        return f"CallReceived(call={self.call!r})"
 
 
 @attrs.define(eq=False)

@@ -24,7 +24,7 @@ from mcp_sansio.wire.jsonrpc import Envelope, encode_notification
 
 from .base import Adapter, client_info
 from .client_role import CHANGE_METHODS, Asked, read_asked
-from .params import TARGET
+from .params import TARGET, fault_of_params
 from .preamble import META_VERSION, VERSION_HEADER, Preamble
 from .projection import pick
 
@@ -59,9 +59,11 @@ class EnvelopeAdapter(Adapter):
         body = preamble.body
         if not isinstance(body, dict) or "id" not in body or preamble.method is None:
             return
-        headers = preamble.headers.fields
-        _check_version(headers, preamble.meta_version)
-        _check_equal(headers, METHOD_HEADER, preamble.method)
+        headers, stated = preamble.headers.fields, preamble.meta_version
+        if preamble.header_version != stated:
+            _check_version(headers, stated)
+        if headers.get(METHOD_HEADER) != preamble.method:
+            _check_equal(headers, METHOD_HEADER, preamble.method)
         operation = self.methods.get(preamble.method)
         params = body.get("params")
         # The operations of a handler are also those whose target has a header ("Standard Request Headers").
@@ -86,7 +88,8 @@ class EnvelopeAdapter(Adapter):
         fault = "params._meta must be an object" if not isinstance(meta, dict) else _fault_of_meta(meta)
         if fault is None and "inputResponses" in params:
             fault = _fault_of_answers(params["inputResponses"])
-        return Failure(FailureKind.INVALID_PARAMS, fault) if fault else super().check_message(operation, envelope)
+        fault = fault or fault_of_params(operation, params)
+        return None if fault is None else Failure(FailureKind.INVALID_PARAMS, fault)
 
     def build_call(self, operation: Operation, envelope: Envelope, client: ClientInfo, log_level: str | None) -> Call:
         """The call, with what the message says of its client."""
@@ -108,7 +111,8 @@ class EnvelopeAdapter(Adapter):
     def finished(self, body: dict[str, JSON], registry: Registry, hint: CacheHint | None = None) -> dict[str, JSON]:
         """Results say their type and their server, and how long they may be kept (server/utilities/caching)."""
         body.setdefault("resultType", "complete")
-        body["_meta"] = {**body.get("_meta", {}), SERVER_INFO: self.server_info(registry)}
+        info = registry.shown_info.get(self.version) or self.server_info(registry)
+        body["_meta"] = {**body["_meta"], SERVER_INFO: info} if "_meta" in body else {SERVER_INFO: info}
         if hint is not None:
             body["ttlMs"], body["cacheScope"] = hint.ttl_ms, hint.scope
         return body

@@ -111,7 +111,8 @@ class AdapterSet:
                 text = "the version header does not match the version in _meta"
                 raise Rejected(Failure(FailureKind.HEADER_MISMATCH, text))
         if stated is not None:
-            return self._stated(stated)
+            adapter = self.by_version.get(stated) if isinstance(stated, str) else None
+            return adapter or self._stated(stated)
         if remembered in self.by_version:
             return self.by_version[remembered]
         # Who speaks a revision without a handshake says so in each message; silence is somebody else's.

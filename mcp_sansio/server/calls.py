@@ -6,6 +6,8 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
+from msgspec import Struct
+
 from mcp_sansio.asker import Asker, Stop
 from mcp_sansio.call import Call
 from mcp_sansio.dependencies import Scope
@@ -64,11 +66,15 @@ class Outlet(Protocol):
         """Return once the client keeps up with what was sent."""
 
 
-class RunningCall:
+class RunningCall(Struct, eq=False):
     """One call that a handler runs; see `mcp_sansio.dispatcher.Run` for what its handler may need."""
 
-    # Defaults stand here, since most calls need none of them.
-    state = CallState.RUNNING
+    server: Server
+    call: Call
+    outlet: Outlet
+    #: When it has run for too long, in the runtime's seconds.
+    deadline: float
+    state: CallState = CallState.RUNNING
     scope: Scope | None = None
     _asker: Asker | None = None
     _exchange: Exchange | None = None
@@ -76,26 +82,21 @@ class RunningCall:
     _questions: tuple[Question, ...] = ()
     _progress: float | None = None
 
-    def __init__(self, server: Server, call: Call, outlet: Outlet) -> None:
-        self.call = call
-        self.deadline = server.runtime.now() + server.config.call_timeout
-        self._server = server
-        self._outlet = outlet
-
     # What a handler may need
 
     @property
     def asker(self) -> Asker:
         """See `Run.asker`."""
         if self._asker is None:
-            self._asker = Asker(self.call, self)
+            in_arguments = self.server.dispatcher.asks_in_arguments(self.call)
+            self._asker = Asker(self.call, self, in_arguments=in_arguments)
         return self._asker
 
     @property
     def exchange(self) -> Exchange:
         """See `Run.exchange`."""
         if self._exchange is None:
-            server, outlet = self._server, self._outlet
+            server, outlet = self.server, self.outlet
             self._exchange = Exchange(
                 self.call,
                 self,
@@ -109,18 +110,18 @@ class RunningCall:
     @property
     def peer(self) -> Peer:
         """See `Run.peer`."""
-        return self._outlet.peer
+        return self.outlet.peer
 
     @property
     def principal(self) -> str | None:
         """See `Run.principal`."""
-        return self._outlet.principal
+        return self.outlet.principal
 
     @property
     def cancelled(self) -> Event:
         """Raised when the call is given up."""
         if self._cancelled is None:
-            self._cancelled = self._server.runtime.event()
+            self._cancelled = self.server.runtime.event()
             if self.state is CallState.CANCELLED:
                 self._cancelled.set()
         return self._cancelled
@@ -129,7 +130,7 @@ class RunningCall:
 
     async def run(self) -> None:
         """Run the handler and reply. Nothing is raised but what cancels the task, and then the call is settled too."""
-        dispatcher = self._server.dispatcher
+        dispatcher = self.server.dispatcher
         try:
             outcome = await dispatcher.run(self)
         except HANDLER_ERRORS as error:
@@ -144,13 +145,14 @@ class RunningCall:
         was, self.state = self.state, advance(CALL, self.state, CallInput.FINISH)
         if was is not CallState.RUNNING:
             return
-        self._settle()
+        if self._questions:
+            self._settle()
         message, failure = self._encoded(outcome)
-        self._outlet.reply(self, message, failure)
-        self._outlet.wake()
+        self.outlet.reply(self, message, failure)
+        self.outlet.wake()
 
     def _encoded(self, outcome: Outcome) -> tuple[bytes, Failure | None]:
-        adapter, registry = self.call.adapter, self._server.registry
+        adapter, registry = self.call.adapter, self.server.registry
         try:
             message = adapter.encode(self.call, registry, outcome)
         except (TypeError, ValueError, RecursionError):
@@ -168,13 +170,13 @@ class RunningCall:
         self._settle()
         if self._cancelled is not None:
             self._cancelled.set()
-        self._outlet.gone(self)
-        self._outlet.wake()
+        self.outlet.gone(self)
+        self.outlet.wake()
 
     def _settle(self) -> None:
         questions, self._questions = self._questions, ()
         for question in questions:
-            self._server.questions.close(question)
+            self.server.questions.close(question)
             question.event.set()
 
     # What a handler sends while it runs
@@ -200,27 +202,27 @@ class RunningCall:
         await self._notify(lambda: self.call.adapter.encode_log(level, data, logger))
 
     async def _notify(self, encode: Callable[[], bytes]) -> None:
-        if self.state is not CallState.RUNNING or not self._outlet.can_stream:
+        if self.state is not CallState.RUNNING or not self.outlet.can_stream:
             return
-        self._outlet.send(encode())
-        self._outlet.wake()
-        await self._outlet.drained()
+        self.outlet.send(encode())
+        self.outlet.wake()
+        await self.outlet.drained()
 
     async def push(self, key: str, request: InputRequest) -> JSON:
         """See `Side.push`. After `Config.ask_timeout` seconds the question counts as unanswered."""
-        owner = self._outlet.owner
-        if not self._outlet.can_stream or owner is None:
+        owner = self.outlet.owner
+        if not self.outlet.can_stream or owner is None:
             text = "the client cannot be asked here: it has no session, or accepts no event stream"
             raise Stop(Failure(FailureKind.MISSING_CAPABILITY, text))
-        await self._server.workers.ready()
-        question = self._server.questions.open(owner, self._server.config.ask_timeout)
+        await self.server.workers.ready()
+        question = self.server.questions.open(owner, self.server.config.ask_timeout)
         self._questions += (question,)
         try:
-            self._outlet.send(self.call.adapter.encode_question(question.id, request))
-            self._outlet.wake()
+            self.outlet.send(self.call.adapter.encode_question(question.id, request))
+            self.outlet.wake()
             await question.event.wait()
         finally:
-            self._server.questions.close(question)
+            self.server.questions.close(question)
             self._forget(question)
         if question.reply is None:
             raise Stop(Failure(FailureKind.TIMED_OUT, f"the client did not answer the question {key!r} in time"))
@@ -244,12 +246,12 @@ class RunningCall:
         if self.state is not CallState.RUNNING:
             return False
         if self.deadline <= now:
-            seconds = self._server.config.call_timeout
+            seconds = self.server.config.call_timeout
             self.finish(Failure(FailureKind.TIMED_OUT, f"the call took longer than {seconds:g} seconds"))
             return True
         for question in [question for question in self._questions if question.deadline <= now]:
             self._forget(question)
-            self._outlet.send(self.call.adapter.encode_withdrawal(question.id, "nobody answered in time"))
-            self._server.questions.close(question)
+            self.outlet.send(self.call.adapter.encode_withdrawal(question.id, "nobody answered in time"))
+            self.server.questions.close(question)
             question.event.set()
         return False

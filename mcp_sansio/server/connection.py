@@ -95,7 +95,7 @@ class ServerConnection:
             return
         outlet: ServerConnection | _Batch = self
         if isinstance(preamble.body, list):
-            outlet = _Batch(self, Replies(is_batch=True, expected=sum(map(expects_reply, decoded))))
+            outlet = _Batch(self, Replies(sum(map(expects_reply, decoded))))
         for item in decoded:
             self._receive(item, adapter, outlet)
 
@@ -232,7 +232,8 @@ class ServerConnection:
 
     def _start(self, call: Call, outlet: ServerConnection | _Batch) -> None:
         assert call.id is not None
-        running = RunningCall(self.server, call, outlet)
+        deadline = self.server.runtime.now() + self.server.config.call_timeout
+        running = RunningCall(self.server, call, outlet, deadline)
         self._calls[call.id] = running
         self._events.append(CallReceived(call, running.run))
 

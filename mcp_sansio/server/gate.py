@@ -144,11 +144,29 @@ def preflight_headers(headers: Headers, methods: str) -> Pairs:
     )
 
 
+@lru_cache(maxsize=64)
 def fault_of_content_type(stated: str | None) -> Failure | None:
     """Refuse a body that says it is not JSON, or give ``None``. Parameters and case do not matter."""
     if media_type(stated) == JSON_TYPE:
         return None
     return Failure(FailureKind.UNSUPPORTED_MEDIA, "the Content-Type must be application/json")
+
+
+@lru_cache(maxsize=256)
+def fault_of_length(announced: str | None, most: int) -> Failure | None:
+    """Refuse a body that is announced to be larger than `most` bytes, or give ``None``.
+
+    What is no number is for the HTTP layer to refuse; the bytes themselves are counted in any case.
+    """
+    digits = (announced or "").strip()
+    if not (digits.isascii() and digits.isdigit()) or int(digits[:20]) <= most:
+        return None
+    return too_large(most)
+
+
+def too_large(most: int) -> Failure:
+    """The refusal of a body of more than `most` bytes."""
+    return Failure(FailureKind.TOO_LARGE, f"the body is larger than {most} bytes")
 
 
 @lru_cache(maxsize=64)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("mcp_sansio")
 
 _END = End()
+_JSON_HEADER = ("Content-Type", gate.JSON_TYPE)
 _STREAM_HEADERS = (
     ("Content-Type", gate.STREAM_TYPE),
     ("Cache-Control", "no-cache, no-transform"),
@@ -89,48 +90,34 @@ class HttpTransaction:
     def receive_request(self, method: str, target: str, headers: Iterable[tuple[str, str]] | Mapping[str, str]) -> None:
         """The request line and the header section. `target` is the path with its query, as it was sent."""
         self.state = advance(RESPONSE, self.state, ResponseInput.REQUEST)
-        self.headers = held = Headers.of(headers)
+        self.headers = held = headers if isinstance(headers, Headers) else Headers(headers)
         self.method = method
         if "?" in target:
             self.query = split_target(target)[1]
-        fault, cors = self._fault_of_size() or self.server.admission(
-            held.fields.get("host"), held.fields.get("origin"), self._loopback
-        )
+        get, config = held.fields.get, self.config
+        fault, cors = self.server.admission(get("host"), get("origin"), self._loopback)
+        if held.size > config.max_headers:
+            text = f"the headers are larger than {config.max_headers} bytes"
+            fault = Failure(FailureKind.HEADERS_TOO_LARGE, text)
+        elif self.server.closing:
+            fault = Failure(FailureKind.UNAVAILABLE, "this server is shutting down")
         if fault is not None:
             self.refuse(fault)
             return
         self._cors = cors
         if method == "OPTIONS":
-            self.respond(204, gate.preflight_headers(self.headers, self.allowed_methods()))
+            self.respond(204, gate.preflight_headers(held, self.allowed_methods()))
         elif method not in self.methods:
             self.refuse_method()
         elif method != "POST":
             self.state = advance(RESPONSE, self.state, ResponseInput.RECEIVED)
             self._handle()
         else:
-            fault = gate.fault_of_content_type(held.fields.get("content-type")) or self._fault_of_announced_size()
+            self._receive_by = self.server.runtime.now() + config.receive_timeout
+            fault = gate.fault_of_content_type(get("content-type"))
+            fault = fault or gate.fault_of_length(get("content-length"), config.max_message)
             if fault is not None:
                 self.refuse(fault)
-            else:
-                self._receive_by = self.server.runtime.now() + self.config.receive_timeout
-
-    def _fault_of_size(self) -> tuple[Failure, gate.Pairs] | None:
-        most = self.config.max_headers
-        if self.headers.size > most:
-            return Failure(FailureKind.HEADERS_TOO_LARGE, f"the headers are larger than {most} bytes"), ()
-        if self.server.closing:
-            return Failure(FailureKind.UNAVAILABLE, "this server is shutting down"), ()
-        return None
-
-    def _fault_of_announced_size(self) -> Failure | None:
-        announced = self.headers.fields.get("content-length", "0").strip()
-        # What is no number is for the HTTP layer to refuse; the bytes themselves are counted in any case.
-        if not (announced.isascii() and announced.isdigit()) or int(announced[:20]) <= self.config.max_message:
-            return None
-        return self._too_large()
-
-    def _too_large(self) -> Failure:
-        return Failure(FailureKind.TOO_LARGE, f"the body is larger than {self.config.max_message} bytes")
 
     def receive_body(self, data: bytes) -> None:
         """A piece of the request's body. More than `Config.max_message` bytes are refused as soon as they are seen."""
@@ -139,7 +126,7 @@ class HttpTransaction:
         self._received += len(data)
         if self._received > self.config.max_message:
             self._body.clear()
-            self.refuse(self._too_large())
+            self.refuse(gate.too_large(self.config.max_message))
             return
         self._body.append(data)
 
@@ -161,7 +148,8 @@ class HttpTransaction:
             self._backlog.clear()
         if was is not ResponseState.ENDED:
             self.on_disconnect()
-        self._check_over()
+        if not self._running:
+            self._over()
 
     def handle_timeout(self, now: float) -> None:
         """The time of `next_deadline` has come; `now` is in the runtime's seconds."""
@@ -223,9 +211,6 @@ class HttpTransaction:
     def on_disconnect(self) -> None:
         """The client went away before the response was complete."""
 
-    def on_end(self) -> None:
-        """The response is complete."""
-
     def on_over(self) -> None:
         """The response has ended, and so has every call that it was for."""
 
@@ -240,14 +225,12 @@ class HttpTransaction:
         if self.state is ResponseState.ENDED:
             return
         length = () if status in (202, 204) and not body else (("Content-Length", str(len(body))),)
-        self._send(Head(status, (*headers, *self.extra_headers, *length, *self._cors)))
-        if body:
-            self._send(Body(body))
-        self.end()
+        head = Head(status, (*headers, *self.extra_headers, *length, *self._cors))
+        self._complete((head, Body(body), _END) if body else (head, _END))
 
     def respond_json(self, status: int, body: bytes, headers: Iterable[tuple[str, str]] = ()) -> None:
         """Send a whole response of JSON."""
-        self.respond(status, (("Content-Type", gate.JSON_TYPE), *headers), body)
+        self.respond(status, (_JSON_HEADER, *headers), body)
 
     @property
     def rendering(self) -> Adapter:
@@ -300,12 +283,15 @@ class HttpTransaction:
 
     def end(self) -> None:
         """The response is complete."""
-        if self.state is ResponseState.ENDED:
-            return
+        if self.state is not ResponseState.ENDED:
+            self._complete((_END,))
+
+    def _complete(self, parts: tuple[Part, ...]) -> None:
         self.state = advance(RESPONSE, self.state, ResponseInput.END)
-        self._send(_END)
-        self.on_end()
-        self._check_over()
+        if self.connected:
+            self._parts += parts
+        if not self._running:
+            self._over()
 
     def emit(self, event: Event) -> None:
         """Tell the driver of `event`."""
@@ -315,17 +301,17 @@ class HttpTransaction:
         """Have the driver run `running`, and mind its deadlines."""
         self._running[running] = None
         self._events.append(CallReceived(running.call, running.run))
-        self.start_silence()
+        self._keep_alive = self.server.runtime.now() + self.config.keep_alive
 
     def settle_call(self, running: RunningCall) -> None:
         """`running` is over."""
         self._running.pop(running, None)
-        self._check_over()
-
-    def _check_over(self) -> None:
         if self.state is ResponseState.ENDED and not self._running:
-            self._keep_alive = None
-            self.on_over()
+            self._over()
+
+    def _over(self) -> None:
+        self._keep_alive = None
+        self.on_over()
 
     async def drained(self) -> None:
         """See `Outlet.drained`."""

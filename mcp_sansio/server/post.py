@@ -6,7 +6,10 @@ would otherwise wait in silence for too long; so a call that never asks and neve
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
+
+from msgspec import Struct
 
 from mcp_sansio.adapters.base import Adapter
 from mcp_sansio.dispatcher import Peer
@@ -23,69 +26,65 @@ from .sessions import NO_PEER, HttpSession, LiveSession
 from .streams import LogReader
 
 
-class PostReply:
+class PostReply(Struct, eq=False):
     """What answers one POST: the `Outlet` of its calls.
 
-    `forms` says whether the client accepts JSON, and a stream. With `live`, the part that the `session` has in this
-    process, the stream can be resumed where the revision of `adapter` has that.
+    `held` is the session that it came in, if any. With `live`, the part that this has in the process, the stream can be
+    resumed where the revision of `adapter` has that.
     """
 
-    _reader: LogReader | None = None
-    _let_go: float | None = None
-
-    def __init__(
-        self,
-        http: HttpTransaction,
-        adapter: Adapter,
-        live: LiveSession | None,
-        forms: tuple[bool, bool],
-        replies: Replies,
-        session: HttpSession | None,
-    ) -> None:
-        self.wake = http.wake
-        self._http = http
-        self._adapter = adapter
-        self._live = live
-        self._accepts_json, self._accepts_stream = forms
-        self._replies = replies
-        self._session = session
+    http: HttpTransaction
+    adapter: Adapter
+    live: LiveSession | None
+    held: HttpSession | None
+    accepts_json: bool
+    accepts_stream: bool
+    #: What is due for a batch. Of any other message the reply is the response.
+    batch: Replies | None
+    reader: LogReader | None = None
+    let_go: float | None = None
 
     # The calls' side: see `Outlet`
 
     @property
     def owner(self) -> object:
         """See `Outlet`: a session with its principal."""
-        return None if self._session is None else self._session.owner
+        return None if self.held is None else self.held.owner
 
     @property
     def peer(self) -> Peer:
         """See `Outlet`."""
-        return self._session or NO_PEER
+        return self.held or NO_PEER
 
     @property
     def session(self) -> Session | None:
         """See `Outlet`."""
-        return None if self._session is None else self._session.values
+        return None if self.held is None else self.held.values
 
     @property
     def principal(self) -> str | None:
         """See `Outlet`."""
-        return self._http.principal
+        return self.http.principal
 
     @property
     def request(self) -> Any:
         """See `Outlet`."""
-        return self._http.request
+        return self.http.request
 
     @property
     def can_stream(self) -> bool:
         """See `Outlet.can_stream`. A client that went away can still be reached where it may resume."""
-        return self._accepts_stream and (self._http.connected or self._reader is not None)
+        return self.accepts_stream and (self.http.connected or self.reader is not None)
 
     def send(self, message: bytes) -> None:
         """See `Outlet.send`."""
         self.become_stream()
         self._write(message)
+
+    @property
+    def wake(self) -> Callable[[], None]:
+        """See `Outlet`."""
+        return self.http.wake
 
     def reply(self, running: RunningCall, message: bytes, failure: Failure | None) -> None:
         """See `Outlet.reply`."""
@@ -95,87 +94,80 @@ class PostReply:
     def gone(self, running: RunningCall) -> None:
         """See `Outlet.gone`."""
         self._over(running)
-        self._http.emit(CallCancelled(running.call))
+        self.http.emit(CallCancelled(running.call))
         self.add(None)
 
     async def drained(self) -> None:
         """See `Outlet.drained`."""
-        await self._http.drained()
+        await self.http.drained()
 
     def _over(self, running: RunningCall) -> None:
-        self._http.settle_call(running)
-        if self._live is not None:
-            self._live.drop_call(running)
-            self._http.server.release(self._live)
+        self.http.settle_call(running)
+        if self.live is not None:
+            self.live.drop_call(running)
+            self.http.server.release(self.live)
 
     # The response
 
-    def start(self, running: RunningCall) -> None:
-        """Have the driver run `running`, which replies here."""
-        if self._live is not None:
-            self._live.add_call(running)
-        self._http.start_call(running)
-        if not self._accepts_json:
-            self.become_stream()
-
     def add(self, message: bytes | None, failure: Failure | None = None) -> None:
         """One reply is made, or will never be (``None``). When none is missing the response is complete."""
-        streaming = self._reader is not None or self._http.state is ResponseState.STREAMING
+        streaming = self.reader is not None or self.http.state is ResponseState.STREAMING
         if streaming and message is not None:
             self._write(message)
-        if not self._replies.add(message, failure):
+        if self.batch is not None and not self.batch.add(message):
             return
         if streaming:
             self._finish()
+        elif self.batch is not None:
+            self._respond(self.batch.body(), None)
         else:
-            self._respond()
+            self._respond(message, failure)
 
-    def _respond(self) -> None:
-        body = self._replies.body()
+    def _respond(self, body: bytes | None, failure: Failure | None) -> None:
         if body is None:
             self._end_without_reply()
-        elif self._accepts_json:
-            failure = self._replies.failure
-            self._http.respond_json(200 if failure is None else self._adapter.http_status(failure), body)
+        elif self.accepts_json:
+            self.http.respond_json(200 if failure is None else self.adapter.http_status(failure), body)
         else:
-            self._http.start_stream()
-            self._http.write(encode_event(body))
-            self._http.end()
+            self.http.start_stream()
+            self.http.write(encode_event(body))
+            self.http.end()
 
     def _end_without_reply(self) -> None:
         # A request that was given up gets no response, but its HTTP exchange has to end: as an empty stream.
         if self.can_stream:
-            self._http.start_stream()
-            self._http.end()
+            self.http.start_stream()
+            self.http.end()
         else:
-            self._http.respond(202)
+            self.http.respond(202)
 
     def become_stream(self) -> None:
         """Start the stream, if that is still to be done and the client accepts one."""
-        http = self._http
-        if self._reader is not None or http.state is not ResponseState.WAITING or not self.can_stream:
+        http = self.http
+        if self.reader is not None or http.state is not ResponseState.WAITING or not self.can_stream:
             return
         http.start_stream()
-        if self._adapter.resumes_streams and self._live is not None:
-            log = self._live.new_log()
-            if self._adapter.primes_streams:
+        if self.adapter.resumes_streams and self.live is not None:
+            log = self.live.new_log()
+            if self.adapter.primes_streams:
                 http.write(log.prime())
-            self._reader = LogReader(http, log, waited_for=True)
-        for message in self._replies.made:
-            self._write(message)
-        self._replies.made.clear()
+            self.reader = LogReader(http, log, waited_for=True)
+        if self.batch is not None:
+            for message in self.batch.made:
+                self._write(message)
+            self.batch.made.clear()
 
     def _write(self, message: bytes) -> None:
-        if self._reader is not None:
-            self._reader.log.write(message)
+        if self.reader is not None:
+            self.reader.log.write(message)
         else:
-            self._http.write(encode_event(message))
+            self.http.write(encode_event(message))
 
     def _finish(self) -> None:
-        if self._reader is not None:
-            self._reader.log.finish()
+        if self.reader is not None:
+            self.reader.log.finish()
         else:
-            self._http.end()
+            self.http.end()
 
     # Time and absence
 
@@ -184,27 +176,27 @@ class PostReply:
 
         Source: basic/transports, "Sending Messages to the Server" 6.
         """
-        if self._adapter.primes_streams and self._live is not None:
+        if self.adapter.primes_streams and self.live is not None:
             self.become_stream()
-            self._let_go = self._http.server.runtime.now() + seconds
+            self.let_go = self.http.server.runtime.now() + seconds
 
     def next_deadline(self) -> float | None:
         """When `handle_timeout` has something to do, in the runtime's seconds."""
-        return self._let_go
+        return self.let_go
 
     def handle_timeout(self, now: float) -> None:
         """Do what is due."""
-        if self._let_go is not None and self._let_go <= now:
-            self._let_go = None
-            if self._reader is not None:
-                self._reader.let_go()
+        if self.let_go is not None and self.let_go <= now:
+            self.let_go = None
+            if self.reader is not None:
+                self.reader.let_go()
 
     def on_silence(self) -> None:
         """Say something: a comment, for which a reply that waits becomes a stream."""
         self.become_stream()
-        self._http.write_comment()
+        self.http.write_comment()
 
     def on_disconnect(self) -> None:
         """The client went away. A resumable stream waits for it."""
-        if self._reader is not None:
-            self._reader.detach()
+        if self.reader is not None:
+            self.reader.detach()

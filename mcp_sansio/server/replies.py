@@ -1,41 +1,33 @@
-"""The replies to one message: a single response, or the array that answers a batch."""
+"""The replies that are due for a message, and those to a batch, which go together."""
 
 from __future__ import annotations
 
 from msgspec import Struct
 
 from mcp_sansio.call import Call, Decoded, DecodeFailure
-from mcp_sansio.outcome import Failure
 from mcp_sansio.types import JSON, RequestId
 from mcp_sansio.wire.jsonrpc import encode_batch
 
 
 class Replies(Struct):
-    """What is due for one incoming message.
+    """What is due for a batch.
 
-    `expected` counts the responses still to come; `made` holds those that wait for the others of their batch.
-    `failure` is the failure of a message that is not a batch, which decides an HTTP status.
+    `expected` counts the responses still to come; `made` holds those that wait for the others.
     """
 
-    is_batch: bool
-    expected: int = 0
+    expected: int
     made: list[bytes] = []
-    failure: Failure | None = None
 
-    def add(self, message: bytes | None, failure: Failure | None = None) -> bool:
+    def add(self, message: bytes | None) -> bool:
         """One response is made, or will never be (``None``). Whether nothing is still to come."""
         self.expected -= 1
         if message is not None:
             self.made.append(message)
-        if not self.is_batch:
-            self.failure = failure
         return self.expected <= 0
 
     def body(self) -> bytes | None:
         """The whole answer, or ``None`` where there is nothing to say."""
-        if not self.made:
-            return None
-        return encode_batch(self.made) if self.is_batch else self.made[0]
+        return encode_batch(self.made) if self.made else None
 
 
 def expects_reply(item: Decoded) -> bool:

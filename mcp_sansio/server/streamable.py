@@ -96,16 +96,15 @@ class StreamableTransaction(HttpTransaction):
 
     def _process(self, preamble: Preamble, forms: tuple[bool, bool]) -> None:
         adapter, session, body = self.rendering, self._session, preamble.body
+        client, log_level = (None, None) if session is None else (session.client, session.log_level)
         is_batch = isinstance(body, list)
         if is_batch and len(body) > self.config.max_batch:
             raise Rejected(Failure(FailureKind.TOO_LARGE, f"a batch may hold {self.config.max_batch} messages at most"))
         adapter.check_http(preamble, self.server.registry)
-        if session is None:
-            decoded = adapter.decode(preamble)
-        else:
-            decoded = adapter.decode(preamble, client=session.client, log_level=session.log_level)
+        decoded = adapter.decode(preamble, client=client, log_level=log_level)
         due = sum(map(expects_reply, decoded))
-        reply = self._post_reply = PostReply(self, adapter, self._live, forms, Replies(is_batch, due), session)
+        batch = Replies(due) if is_batch else None
+        reply = self._post_reply = PostReply(self, adapter, self._live, session, *forms, batch)
         for item in decoded:
             self._receive(item, reply)
         if not due and not self.ended:
@@ -120,16 +119,17 @@ class StreamableTransaction(HttpTransaction):
             self.respond(202)
 
     def _receive(self, item: Decoded, reply: PostReply) -> None:
-        if isinstance(item, DecodeFailure):
+        if isinstance(item, Call):
+            if item.id is None:
+                self._notified(item)
+            else:
+                self._called(item, reply)
+        elif isinstance(item, Reply):
+            self._answer(item)
+        else:
             self.emit(PeerFaulted(item.failure))
             if item.replies:
                 reply.add(self.rendering.encode_failure(item.id, item.failure), item.failure)
-        elif isinstance(item, Reply):
-            self._answer(item)
-        elif item.id is None:
-            self._notified(item)
-        else:
-            self._called(item, reply)
 
     def _answer(self, answer: Reply) -> None:
         owner = self._session.owner if self._session else None
@@ -169,9 +169,13 @@ class StreamableTransaction(HttpTransaction):
             failure = Failure(FailureKind.TOO_MANY, f"a session may have {most} calls in flight at most")
             self._reply_at_once(call, failure, reply)
             return
-        reply.start(RunningCall(self.server, call, reply))
-        spec = self.server.registry.tools.get(call.target or "") if call.operation is Operation.CALL_TOOL else None
-        if spec is not None and spec.streaming:
+        server = self.server
+        running = RunningCall(server, call, reply, server.runtime.now() + self.config.call_timeout)
+        if self._live is not None:
+            self._live.add_call(running)
+        self.start_call(running)
+        spec = server.registry.tools.get(call.target or "") if call.operation is Operation.CALL_TOOL else None
+        if not reply.accepts_json or (spec is not None and spec.streaming):
             reply.become_stream()
         if spec is not None and spec.poll_after is not None:
             reply.let_go_after(spec.poll_after)
@@ -377,14 +381,12 @@ class StreamableTransaction(HttpTransaction):
         else:
             super().on_silence()
 
-    def on_end(self) -> None:
-        """See `HttpTransaction.on_end`."""
-        if self._stream is not None:
-            self._stream.over()
-
     def on_over(self) -> None:
         """See `HttpTransaction.on_over`. Nothing points back here any more, so no collector is needed to free it."""
         self._post_reply = None
+        stream, self._stream = self._stream, None
+        if stream is not None:
+            stream.over()
 
     def on_disconnect(self) -> None:
         """See `HttpTransaction.on_disconnect`. Whether calls end with the connection is the revision's to say."""
@@ -392,8 +394,6 @@ class StreamableTransaction(HttpTransaction):
             self._listen.end()
         if self._post_reply is not None:
             self._post_reply.on_disconnect()
-        if self._stream is not None:
-            self._stream.over()
         if self.rendering.disconnect_cancels:
             for running in tuple(self._running):
                 running.cancel()
