@@ -16,7 +16,7 @@ from .wire.json import fault_of
 
 #: How deep a declaration may nest; schemas have a limit of their own, which is less.
 _MAX_DEPTH = 200
-_REVISION = re.compile(r"\d{4}-\d{2}-\d{2}")
+_REVISION = r"\d{4}-\d{2}-\d{2}"
 
 #: What the options of a declaration must be, and how to say it.
 _TYPES: Mapping[str, tuple[type | tuple[type, ...], str]] = {
@@ -41,7 +41,7 @@ def check_options(what: str, options: Mapping[str, Any], known: Collection[str])
             raise DeclarationError(f"{what}: {name} must be {words}, not {value!r}")
     _check_records(what, options)
     since = options.get("since")
-    if since is not None and not (isinstance(since, str) and _REVISION.fullmatch(since)):
+    if since is not None and not (isinstance(since, str) and re.fullmatch(_REVISION, since)):
         raise DeclarationError(f"{what}: since must be a revision's date, written as YYYY-MM-DD, not {since!r}")
 
 

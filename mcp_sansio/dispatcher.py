@@ -9,9 +9,9 @@ from __future__ import annotations
 import functools
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
-import attrs
+from msgspec import Struct
 
 from .asker import Asker, Stop
 from .binding import ArgumentsInvalid
@@ -41,28 +41,24 @@ HANDLER_FAULT = "The request failed because of an internal error."
 HANDLER_ERRORS = (Exception, SystemExit, Stop)
 
 
-@attrs.frozen
-class Described:
+class Described(Struct, frozen=True):
     """The result of describing the server: the handshake's, or the stateless discovery's. `supported` are revisions."""
 
     supported: tuple[str, ...]
 
 
-@attrs.frozen
-class Empty:
+class Empty(Struct, frozen=True):
     """A result without content."""
 
 
-@attrs.frozen
-class ListPage:
+class ListPage(Struct, frozen=True):
     """One page of a list: the declarations on it, and the cursor of the next one, or ``None``."""
 
     specs: tuple[Spec, ...]
     next_cursor: str | None
 
 
-@attrs.frozen
-class Listening:
+class Listening(Struct, frozen=True):
     """The call stays open and carries the changes that its filter names; `uris` are the resources to watch."""
 
     kinds: frozenset[ChangeKind]
@@ -288,7 +284,7 @@ class Dispatcher:
             return Failure(FailureKind.UNKNOWN_TARGET, f"there is no tool named {short(call.target or '')!r}")
         try:
             value = await self._invoked(run, spec, spec.bound.parse(call.arguments))
-            return Value(tool_result(spec, value))
+            return Value(value if type(value) is str and spec.output_schema is None else tool_result(spec, value))
         except ArgumentsInvalid as invalid:
             return Value(_tool_error(_arguments_text(invalid)))
         except ToolError as error:
@@ -370,7 +366,8 @@ class Dispatcher:
         if bound.exchange_param is not None:
             arguments[bound.exchange_param] = run.exchange
         if bound.is_async:
-            return cast("Awaitable[Any]", bound.fn(**arguments))
+            made: Awaitable[Any] = bound.fn(**arguments)
+            return made
         return self._started(bound.fn, arguments, is_async=False, blocking=spec.blocking)
 
     async def _invoked_in_scope(self, run: Run, spec: Spec, arguments: dict[str, Any]) -> Any:
@@ -387,7 +384,8 @@ class Dispatcher:
         self, fn: Callable[..., Any], arguments: dict[str, Any], *, is_async: bool, blocking: bool
     ) -> Awaitable[Any]:
         if is_async:
-            return cast("Awaitable[Any]", fn(**arguments))
+            made: Awaitable[Any] = fn(**arguments)
+            return made
         if blocking:
             return self._runtime.run_sync(functools.partial(_called, fn, arguments))
         return _in_place(fn, arguments)
@@ -482,6 +480,10 @@ def _handler_failure(spec: ResourceSpec | PromptSpec, error: Exception) -> Failu
         return Failure(FailureKind.INTERNAL, str(error))
     logger.error("%r returned what cannot be sent: %s", spec.name, error)
     return Failure(FailureKind.INTERNAL, HANDLER_FAULT)
+
+
+#: The operations that are run: `Dispatcher.immediate` has no answer to them.
+RUN = frozenset(_RUN)
 
 
 def _completion_request(params: Mapping[str, JSON]) -> CompletionRequest:

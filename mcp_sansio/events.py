@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-import attrs
 from msgspec import Struct
 
 from .call import Call
@@ -31,22 +30,22 @@ class CallReceived(Struct, eq=False):
         return f"CallReceived(call={self.call!r})"
 
 
-@attrs.define(eq=False)
-class CallCancelled:
+class CallCancelled(Struct, eq=False):
     """The peer gave up on `call`: cancel the task that runs it. It will not be answered."""
 
     call: Call
 
 
-@attrs.define(eq=False)
-class StoreNeeded:
+class StoreNeeded(Struct, eq=False):
     """The engine waits for the session store. Await ``run()``, then take everything again."""
 
-    run: Work = attrs.field(repr=False)
+    run: Work
+
+    def __repr__(self) -> str:
+        return "StoreNeeded()"
 
 
-@attrs.frozen
-class PeerFaulted:
+class PeerFaulted(Struct, frozen=True):
     """The peer sent something wrong, which was answered as its revision says. For logs and counters."""
 
     failure: Failure

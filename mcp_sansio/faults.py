@@ -49,14 +49,14 @@ def examined(info: mi.Type, value: JSON, *, output: bool = False) -> tuple[JSON,
         return value, [("$", "is nested too deeply")]
 
 
-_PLACE = re.compile(r" - at `(?:key` in `)?(\$[^`]*)`$")
+_PLACE = r" - at `(?:key` in `)?(\$[^`]*)`$"
 
 
 def fault_of(error: msgspec.ValidationError) -> Fault:
     """What msgspec, or a class behind it, says of a value."""
-    place = _PLACE.search(str(error))
+    place = re.search(_PLACE, str(error))
     # attrs' validators put the message first and then the attribute and the value, which must not be echoed.
-    said = error.__cause__.args[:1] if error.__cause__ else [_PLACE.sub("", str(error))]
+    said = error.__cause__.args[:1] if error.__cause__ else [re.sub(_PLACE, "", str(error))]
     text = said[0] if said and isinstance(said[0], str) else "is not valid"
     return (place[1] if place else "$"), short(text)
 

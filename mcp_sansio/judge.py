@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -48,10 +47,16 @@ def judge_of(schema: Mapping[str, JSON], where: str) -> Callable[[JSON], list[Fa
     return judge
 
 
+def _shown(value: Any) -> str:
+    import json  # which nothing else here needs
+
+    return json.dumps(value)[:200]
+
+
 _SAYINGS: dict[str, Callable[[Any], str]] = {
     "type": lambda types: f"must be of type {' or '.join(types) if isinstance(types, list) else types}",
-    "enum": lambda values: f"must be one of {json.dumps(values)[:200]}",
-    "const": lambda value: f"must be {json.dumps(value)[:200]}",
+    "enum": lambda values: f"must be one of {_shown(values)}",
+    "const": lambda value: f"must be {_shown(value)}",
     "additionalProperties": lambda _: "has properties that are not allowed",
     "unevaluatedProperties": lambda _: "has properties that are not allowed",
     "anyOf": lambda _: "fits none of the alternatives",

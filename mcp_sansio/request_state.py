@@ -7,7 +7,6 @@ nobody learns which part was right (basic/patterns/mrtr, "Server Requirements").
 
 from __future__ import annotations
 
-from hashlib import sha256
 from typing import Protocol
 
 import msgspec
@@ -28,6 +27,8 @@ def refusal() -> Rejected:
 
 def binding_of(call: Call, principal: str | None) -> str:
     """A digest of what a token is bound to."""
+    from hashlib import sha256  # which loads OpenSSL, and most servers keep no state
+
     bound = [call.operation, call.target, call.arguments, principal]
     return sha256(msgspec.json.encode(bound, order="sorted")).hexdigest()
 

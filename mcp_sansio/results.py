@@ -32,16 +32,12 @@ class Unfit(Exception):
     """A handler returned what cannot be sent. The text says what, for the log."""
 
 
-def tool_result(spec: ToolSpec, value: Any) -> CallToolResult | str:
-    """The result of a tool that returned `value`; a text stands for itself alone as content.
-
-    Raises `Unfit`, also for what is in it and is not JSON.
+def tool_result(spec: ToolSpec, value: Any) -> CallToolResult:
+    """The result of a tool that returned `value`. Raises `Unfit`, also for what is in it and is not JSON.
 
     Where an output schema is declared, the value is the structured content, mirrored as text for clients that read only
     text (server/tools, "Structured Content").
     """
-    if type(value) is str and spec.output_schema is None:
-        return value
     result = _whole_tool_result(spec, value) if isinstance(value, CallToolResult) else _plain_tool_result(spec, value)
     if result.structured_content is not UNSET:
         fault = fault_of(result.structured_content)

@@ -6,7 +6,7 @@ fake clock, counted tokens and a scheduler of twenty lines, and compare bytes.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Protocol, TypeVar
 
 import attrs
@@ -39,6 +39,16 @@ async def run_in_place(function: Callable[[], T], /) -> T:
 def run_at_once(function: Callable[[], None], /) -> None:
     """Runs `function` on the calling thread, for those whose handlers have no other."""
     function()
+
+
+def finish_now(work: Coroutine[Any, Any, None]) -> None:
+    """Run `work`, which waits for nothing, to its end. Raises ``RuntimeError`` where it waits all the same."""
+    try:
+        work.send(None)
+    except StopIteration:
+        return
+    work.close()
+    raise RuntimeError("what was said to answer at once has to be waited for")
 
 
 @attrs.frozen(kw_only=True)

@@ -179,7 +179,7 @@ class HeaderParam:
     type: str
 
 
-_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 _HEADER_TYPES = ("string", "integer", "boolean")
 
 
@@ -204,7 +204,7 @@ def header_plan(schema: Mapping[str, JSON]) -> tuple[HeaderParam, ...]:
 
 def _header_param(node: Node) -> HeaderParam:
     at, name = shown(node.pointer), node.schema[HEADER_KEYWORD]
-    if not isinstance(name, str) or not _TOKEN.fullmatch(name):
+    if not isinstance(name, str) or not re.fullmatch(_TOKEN, name):
         raise DeclarationError(
             f"{at}: the {HEADER_KEYWORD} {str(name)[:50]!r} is no header name: use letters, digits and - alone"
         )

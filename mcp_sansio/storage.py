@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import attrs
 import msgspec
@@ -34,7 +34,11 @@ class SessionRecord:
 
 
 class SessionStore(Protocol):
-    """Records under keys, with expiry. Every method is atomic, also across workers; `ttl` is in seconds."""
+    """Records under keys, with expiry. Every method is atomic, also across workers; `ttl` is in seconds.
+
+    A store whose methods never wait for anything may have ``answers_at_once = True``: then it is asked in the middle of
+    a request, and no driver hears of it (`StoreNeeded`).
+    """
 
     async def create(self, key: str, data: Mapping[str, JSON], *, ttl: float) -> bool:
         """Keep `data` under `key`. False where a live record is there already. Raises `StoreFull` when out of room."""
@@ -68,6 +72,8 @@ class MemorySessionStore:
     one), and sweeping costs only what it removes.
     """
 
+    answers_at_once: ClassVar[bool] = True
+
     def __init__(self, *, clock: Callable[[], float], max_records: int = 100_000) -> None:
         self._clock = clock
         self._max_records = max_records
@@ -91,9 +97,10 @@ class MemorySessionStore:
 
     async def get(self, key: str) -> SessionRecord | None:
         """See `SessionStore.get`."""
-        self._sweep()
         entry = self._entries.get(key)
-        return None if entry is None else SessionRecord(msgspec.json.decode(entry.data), entry.version)
+        if entry is None or entry.expires <= self._clock():
+            return None
+        return SessionRecord(msgspec.json.decode(entry.data), entry.version)
 
     async def save(self, key: str, data: Mapping[str, JSON], *, expected: int, ttl: float) -> bool:
         """See `SessionStore.save`."""
@@ -109,11 +116,11 @@ class MemorySessionStore:
     async def touch(self, key: str, *, ttl: float) -> bool:
         """See `SessionStore.touch`."""
         self._sweep()
-        entry = self._entries.get(key)
+        entry = self._drop(key)
         if entry is None:
             return False
-        self._drop(key)
-        self._put(key, attrs.evolve(entry, ttl=ttl))
+        entry.ttl = ttl
+        self._put(key, entry)
         return True
 
     async def delete(self, key: str) -> None:
@@ -125,14 +132,14 @@ class MemorySessionStore:
         self._entries[key] = entry
         self._queues.setdefault(entry.ttl, {})[key] = None
 
-    def _drop(self, key: str) -> None:
+    def _drop(self, key: str) -> _Entry | None:
         entry = self._entries.pop(key, None)
-        if entry is None:
-            return
-        queue = self._queues[entry.ttl]
-        del queue[key]
-        if not queue:
-            del self._queues[entry.ttl]
+        if entry is not None:
+            queue = self._queues[entry.ttl]
+            del queue[key]
+            if not queue:
+                del self._queues[entry.ttl]
+        return entry
 
     def _sweep(self) -> None:
         now = self._clock()

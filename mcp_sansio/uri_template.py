@@ -18,9 +18,9 @@ from .errors import DeclarationError
 #: A longer URI belongs to no template.
 MAX_LENGTH = 8192
 
-_EXPRESSION = re.compile(r"\{(\+?)([A-Za-z_][A-Za-z0-9_]*)\}")
-_BAD_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
-_FORBIDDEN = re.compile(r"[\x00-\x1f\x7f\\]")
+_EXPRESSION = r"\{(\+?)([A-Za-z_][A-Za-z0-9_]*)\}"
+_BAD_PERCENT = r"%(?![0-9A-Fa-f]{2})"
+_FORBIDDEN = r"[\x00-\x1f\x7f\\]"
 
 
 def is_template(uri: str) -> bool:
@@ -49,7 +49,7 @@ class UriTemplate:
     @classmethod
     def parse(cls, text: str) -> UriTemplate:
         """Parse `text`. Raises `DeclarationError` for an expression other than ``{name}`` and ``{+name}``."""
-        prefix, *rest = _EXPRESSION.split(text)
+        prefix, *rest = re.split(_EXPRESSION, text)
         names, literals = tuple(rest[1::3]), rest[2::3]
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
@@ -110,7 +110,7 @@ def _ends(variable: _Variable, uri: str, fits: Sequence[bool]) -> list[int]:
 
 
 def _decoded(raw: str) -> str | None:
-    if _BAD_PERCENT.search(raw):
+    if re.search(_BAD_PERCENT, raw):
         return None
     try:
         return unquote_to_bytes(raw).decode("utf-8")
@@ -119,7 +119,7 @@ def _decoded(raw: str) -> str | None:
 
 
 def _allowed(value: str, *, path: bool) -> bool:
-    if _FORBIDDEN.search(value):
+    if re.search(_FORBIDDEN, value):
         return False
     segments = value.split("/")
     if not path and len(segments) > 1:

@@ -17,7 +17,7 @@ from .types import JSON
 
 _MAX_TEXT = 200
 _MAX_OPTIONS = 20
-_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_IDENTIFIER = r"[A-Za-z_][A-Za-z0-9_]*"
 
 
 def short(text: str) -> str:
@@ -34,7 +34,7 @@ def _step(part: str | int) -> str:
     if isinstance(part, int):
         return f"[{part}]"
     shown = short(part)
-    return f".{shown}" if _IDENTIFIER.fullmatch(shown) else f"[{json.dumps(shown)}]"
+    return f".{shown}" if re.fullmatch(_IDENTIFIER, shown) else f"[{json.dumps(shown)}]"
 
 
 def one_of(values: Sequence[JSON]) -> str:

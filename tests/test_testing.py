@@ -8,7 +8,7 @@ import pytest
 
 from mcp_sansio import CallCancelled, CallReceived, Exchange, PeerFaulted, Registry, StoreNeeded
 from mcp_sansio.testing import Cancelled, FakeClock, FakeEvent, Scheduler, Simulation
-from speak import HANDSHAKE, VERSIONS, Channel, Http
+from speak import HANDSHAKE, VERSIONS, Channel, DistantStore, Http
 
 
 def test_a_clock() -> None:
@@ -184,6 +184,9 @@ def test_what_happened_is_kept(version: str) -> None:
     speaker, channel = Http(version, registry()), Channel(version, registry())
     exchange = speaker.call("echo", {"text": "a"})
     kinds = [type(event) for event in exchange.happened]
+    assert kinds == [CallReceived]
+    distant = Http(version, Simulation(registry(), store=DistantStore())).call("echo", {"text": "a"})
+    kinds = [type(event) for event in distant.happened]
     assert kinds == ([StoreNeeded, CallReceived] if version in HANDSHAKE else [CallReceived])
     assert exchange.status == 200
     assert exchange.header("CONTENT-TYPE") == "application/json"

@@ -36,7 +36,7 @@ SERVER_INFO, SUBSCRIPTION_ID = META + "serverInfo", META + "subscriptionId"
 METHOD_HEADER, NAME_HEADER, PARAM_HEADER = "mcp-method", "mcp-name", "mcp-param-"
 
 _SPLICE = "\x00"
-_NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+_NUMBER = r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?"
 #: What a mirrored integer may be at most: more is not exact everywhere on the way ("Schema Extension").
 _MAX_INTEGER = 2**53 - 1
 
@@ -60,7 +60,7 @@ class EnvelopeAdapter(Adapter):
         if not isinstance(body, dict) or "id" not in body or preamble.method is None:
             return
         headers, stated = preamble.headers.fields, preamble.meta_version
-        if preamble.header_version != stated:
+        if preamble.header_version is None or preamble.header_version != stated:
             _check_version(headers, stated)
         if headers.get(METHOD_HEADER) != preamble.method:
             _check_equal(headers, METHOD_HEADER, preamble.method)
@@ -356,7 +356,7 @@ def _mirrors(text: str, value: JSON) -> bool:
         return False
     # "Servers SHOULD compare the header value and the body value numerically" ("Server Validation"): exactly so, since
     # a float would round what stands on the one side and not on the other.
-    return len(text) < 64 and _NUMBER.fullmatch(text) is not None and Decimal(text) == value
+    return len(text) < 64 and re.fullmatch(_NUMBER, text) is not None and Decimal(text) == value
 
 
 def _spelled(name: str) -> str:

@@ -17,6 +17,7 @@ from mcp_sansio.wire.jsonrpc import Envelope, encode_request
 
 from .base import Adapter, client_info
 from .failures import COMMON_FAILURES, FailureCode
+from .params import fault_of_params
 from .projection import pick
 
 HANDSHAKE_METHODS: Mapping[str, Operation] = {
@@ -66,7 +67,8 @@ class HandshakeAdapter(Adapter):
         """The common checks, and those of the handshake's own params (basic/lifecycle, "Initialization")."""
         if operation is Operation.DESCRIBE and not isinstance(envelope.params.get("protocolVersion"), str):
             return Failure(FailureKind.INVALID_PARAMS, "params.protocolVersion must be a string")
-        return super().check_message(operation, envelope)
+        fault = fault_of_params(operation, envelope.params)
+        return None if fault is None else Failure(FailureKind.INVALID_PARAMS, fault)
 
     def client_info_for(self, source: Mapping[str, JSON]) -> ClientInfo:
         """Who the client of a handshake says it is. Members that nobody knows are kept."""

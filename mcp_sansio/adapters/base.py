@@ -105,6 +105,8 @@ class Adapter(ClientRole):
         """Whether `spec` exists for clients of this revision. `spec.since` is the oldest that is offered it."""
         if spec.since is not None and self.version < spec.since:
             return False
+        if not self.shape.simplifies_schemas:
+            return True
         return not isinstance(spec, ToolSpec) or self.input_schema(spec) is not None
 
     def can_carry(self, request: InputRequest) -> bool:

@@ -21,6 +21,9 @@ VERSION_HEADER = "mcp-protocol-version"
 META_VERSION = "io.modelcontextprotocol/protocolVersion"
 
 
+_NO_HEADERS = Headers()
+
+
 class Preamble(Struct, frozen=True, eq=False):
     """A message as it came in, and the places where it may state a revision.
 
@@ -63,7 +66,7 @@ class Preamble(Struct, frozen=True, eq=False):
         fault: JsonError | None = None,
     ) -> Preamble:
         """The preamble of a message that is parsed already."""
-        held = headers if isinstance(headers, Headers) else Headers(headers or ())
+        held = _NO_HEADERS if headers is None else headers if type(headers) is Headers else Headers(headers)
         method = body.get("method") if isinstance(body, dict) else None
         first = body[0] if isinstance(body, list) and body else body
         params = first.get("params") if isinstance(first, dict) else None

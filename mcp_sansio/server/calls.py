@@ -138,6 +138,9 @@ class RunningCall(Struct, eq=False):
         except BaseException:
             self.finish(Failure(FailureKind.INTERNAL, "the call was interrupted"))
             raise
+        finally:
+            # They point back here: without the way there, all are freed when the call is over.
+            self._asker = self._exchange = self.scope = None
         self.finish(outcome)
 
     def finish(self, outcome: Outcome) -> None:
@@ -147,11 +150,6 @@ class RunningCall(Struct, eq=False):
             return
         if self._questions:
             self._settle()
-        message, failure = self._encoded(outcome)
-        self.outlet.reply(self, message, failure)
-        self.outlet.wake()
-
-    def _encoded(self, outcome: Outcome) -> tuple[bytes, Failure | None]:
         adapter, registry = self.call.adapter, self.server.registry
         try:
             message = adapter.encode(self.call, registry, outcome)
@@ -160,7 +158,8 @@ class RunningCall(Struct, eq=False):
             logger.exception("the result of %s %r cannot be encoded", self.call.operation, self.call.target)
             outcome = Failure(FailureKind.INTERNAL, HANDLER_FAULT)
             message = adapter.encode(self.call, registry, outcome)
-        return message, outcome if isinstance(outcome, Failure) else None
+        self.outlet.reply(self, message, outcome if isinstance(outcome, Failure) else None)
+        self.outlet.wake()
 
     def cancel(self) -> None:
         """Give the call up: no reply, nothing more sent for it, its task to be cancelled."""

@@ -26,7 +26,9 @@ class Config:
 
     State: `session_ttl` is the idle life of a session, `state_ttl` that of a ``requestState``, and `max_state` bounds
     what is kept behind one (the handler's state and the answers of earlier rounds). `require_session` refuses what
-    comes without a session on the revisions that have them, and `deletable_sessions` lets clients end theirs.
+    comes without a session on the revisions that have them, and `deletable_sessions` lets clients end theirs. With
+    `asks_store_at_once` a store that never waits (`SessionStore`) is asked in the middle of a request; without, by way
+    of the driver, as every other is.
 
     HTTP: `allowed_origins` are full origins (``https://app.example``) and `allowed_hosts` names with an optional port,
     besides the loopback names on a loopback socket; ``"*"`` allows any.
@@ -60,6 +62,7 @@ class Config:
     max_state: int = 64 * 2**10
     require_session: bool = False
     deletable_sessions: bool = False
+    asks_store_at_once: bool = True
 
     allowed_origins: Collection[str] = ()
     allowed_hosts: Collection[str] = ()

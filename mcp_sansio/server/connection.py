@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from mcp_sansio.adapters.base import Adapter
 from mcp_sansio.adapters.preamble import Preamble
 from mcp_sansio.adapters.selection import AdapterSet
-from mcp_sansio.call import Call, ClientInfo, Decoded, DecodeFailure, Reply
+from mcp_sansio.call import Call, ClientInfo, Decoded, Reply
 from mcp_sansio.changes import Change, ChangeKind
-from mcp_sansio.dispatcher import Listening, Peer
+from mcp_sansio.dispatcher import RUN, Listening, Peer
 from mcp_sansio.events import CallCancelled, CallReceived, Event, PeerFaulted
 from mcp_sansio.operation import Operation
 from mcp_sansio.outcome import Failure, FailureKind, Outcome, Rejected, Value
@@ -86,16 +86,19 @@ class ServerConnection:
             self.receive_overlong(len(data))
             return
         preamble = Preamble.of(data, max_depth=config.max_depth)
-        adapter = self._rendering
+        negotiated = self._negotiated
+        adapter = negotiated or self.adapters.fallback
+        is_batch = isinstance(preamble.body, list)
         try:
-            adapter = self.adapters.select(preamble, self._negotiated.version if self._negotiated else None)
-            decoded = self._decode(adapter, preamble)
+            adapter = self.adapters.select(preamble, negotiated.version if negotiated else None)
+            if is_batch and len(preamble.body) > config.max_batch:
+                text = f"a batch may hold {config.max_batch} messages at most"
+                raise Rejected(Failure(FailureKind.TOO_LARGE, text))
+            decoded = adapter.decode(preamble, client=self._client, log_level=self._log_level)
         except Rejected as rejected:
             self._refuse(adapter, preamble, rejected.failure)
             return
-        outlet: ServerConnection | _Batch = self
-        if isinstance(preamble.body, list):
-            outlet = _Batch(self, Replies(sum(map(expects_reply, decoded))))
+        outlet = _Batch(self, Replies(sum(map(expects_reply, decoded)))) if is_batch else self
         for item in decoded:
             self._receive(item, adapter, outlet)
 
@@ -128,7 +131,7 @@ class ServerConnection:
 
     def events(self) -> list[Event]:
         """What happened since the last time."""
-        return taken(self._events)
+        return taken(self._events) if self._events else []
 
     def data_to_send(self) -> list[bytes]:
         """The messages to send, in order."""
@@ -139,6 +142,8 @@ class ServerConnection:
 
     def next_deadline(self) -> float | None:
         """When to call `handle_timeout`, in the runtime's seconds, or ``None``."""
+        if not self._calls:
+            return None
         running = (held.next_deadline() for held in self._calls.values() if isinstance(held, RunningCall))
         return min((deadline for deadline in running if deadline is not None), default=None)
 
@@ -155,12 +160,6 @@ class ServerConnection:
     def _rendering(self) -> Adapter:
         return self._negotiated or self.adapters.fallback
 
-    def _decode(self, adapter: Adapter, preamble: Preamble) -> list[Decoded]:
-        most = self.server.config.max_batch
-        if isinstance(preamble.body, list) and len(preamble.body) > most:
-            raise Rejected(Failure(FailureKind.TOO_LARGE, f"a batch may hold {most} messages at most"))
-        return adapter.decode(preamble, client=self._client, log_level=self._log_level)
-
     def _refuse(self, adapter: Adapter, preamble: Preamble, failure: Failure) -> None:
         self._events.append(PeerFaulted(failure))
         body = preamble.body
@@ -170,17 +169,18 @@ class ServerConnection:
         self.send(adapter.encode_failure(message_id, failure))
 
     def _receive(self, item: Decoded, adapter: Adapter, outlet: ServerConnection | _Batch) -> None:
-        if isinstance(item, DecodeFailure):
-            self._events.append(PeerFaulted(item.failure))
-            if item.replies:
-                outlet.add(adapter.encode_failure(item.id, item.failure))
+        if isinstance(item, Call):
+            if item.id is None:
+                self._notified(item)
+            else:
+                self._called(item, outlet)
         elif isinstance(item, Reply):
             if not self.server.questions.answer(self, item):
                 self._events.append(PeerFaulted(Failure(FailureKind.INVALID_PARAMS, "a response to no open question")))
-        elif item.id is None:
-            self._notified(item)
         else:
-            self._called(item, outlet)
+            self._events.append(PeerFaulted(item.failure))
+            if item.replies:
+                outlet.add(adapter.encode_failure(item.id, item.failure))
 
     def _notified(self, call: Call) -> None:
         if call.operation is Operation.HANDSHAKE_COMPLETE and self._negotiated is not None:
@@ -200,18 +200,20 @@ class ServerConnection:
 
     def _called(self, call: Call, outlet: ServerConnection | _Batch) -> None:
         outcome: Outcome | None = self._fault_of(call)
+        if outcome is None and call.operation in RUN:
+            if call.operation is Operation.SET_LOG_LEVEL:
+                self._log_level = call.params["level"]  # now: it holds for the very next message
+            self._start(call, outlet)
+            return
         if outcome is None and call.operation is Operation.DESCRIBE and call.adapter.has_handshake:
             self._initialize(call)
-        if outcome is None and call.operation is Operation.SET_LOG_LEVEL:
-            self._log_level = call.params["level"]  # now: it holds for the very next message
         if outcome is None:
             outcome = self.server.dispatcher.immediate(call)
+        assert outcome is not None
         if isinstance(outcome, Value) and isinstance(outcome.result, Listening):
             self._listen(call, outcome.result, outlet)
-        elif outcome is not None:
-            outlet.add(call.adapter.encode(call, self.server.registry, outcome))
         else:
-            self._start(call, outlet)
+            outlet.add(call.adapter.encode(call, self.server.registry, outcome))
 
     def _fault_of(self, call: Call) -> Failure | None:
         if self.server.closing and call.operation is not Operation.PING:
@@ -309,7 +311,8 @@ class ServerConnection:
 
     def reply(self, running: RunningCall, message: bytes, failure: Failure | None) -> None:
         """See `Outlet.reply`."""
-        self.forget(running.call)
+        assert running.call.id is not None
+        self._calls.pop(running.call.id, None)
         self.send(message)
 
     def gone(self, running: RunningCall) -> None:

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger("mcp_sansio")
 
 _END = End()
-_JSON_HEADER = ("Content-Type", gate.JSON_TYPE)
 _STREAM_HEADERS = (
     ("Content-Type", gate.STREAM_TYPE),
     ("Cache-Control", "no-cache, no-transform"),
@@ -90,7 +89,7 @@ class HttpTransaction:
     def receive_request(self, method: str, target: str, headers: Iterable[tuple[str, str]] | Mapping[str, str]) -> None:
         """The request line and the header section. `target` is the path with its query, as it was sent."""
         self.state = advance(RESPONSE, self.state, ResponseInput.REQUEST)
-        self.headers = held = headers if isinstance(headers, Headers) else Headers(headers)
+        self.headers = held = headers if type(headers) is Headers else Headers(headers)
         self.method = method
         if "?" in target:
             self.query = split_target(target)[1]
@@ -166,7 +165,7 @@ class HttpTransaction:
 
     def events(self) -> list[Event]:
         """What happened since the last time."""
-        return taken(self._events)
+        return taken(self._events) if self._events else []
 
     def data_to_send(self) -> list[Part]:
         """The parts of the response that are ready, in order."""
@@ -230,7 +229,7 @@ class HttpTransaction:
 
     def respond_json(self, status: int, body: bytes, headers: Iterable[tuple[str, str]] = ()) -> None:
         """Send a whole response of JSON."""
-        self.respond(status, (_JSON_HEADER, *headers), body)
+        self.respond(status, (*gate.JSON_HEADERS, *headers), body)
 
     @property
     def rendering(self) -> Adapter:

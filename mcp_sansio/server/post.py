@@ -18,6 +18,7 @@ from mcp_sansio.outcome import Failure
 from mcp_sansio.storage import Session
 from mcp_sansio.wire.sse import encode_event
 
+from . import gate
 from ._state import ResponseState
 from .calls import RunningCall
 from .http import HttpTransaction
@@ -127,7 +128,8 @@ class PostReply(Struct, eq=False):
         if body is None:
             self._end_without_reply()
         elif self.accepts_json:
-            self.http.respond_json(200 if failure is None else self.adapter.http_status(failure), body)
+            status = 200 if failure is None else self.adapter.http_status(failure)
+            self.http.respond(status, gate.JSON_HEADERS, body)
         else:
             self.http.start_stream()
             self.http.write(encode_event(body))

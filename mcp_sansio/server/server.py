@@ -78,6 +78,7 @@ class Server:
         self.config = Config() if config is None else config
         # Not `or`: a store may be empty, and then false.
         self.store: SessionStore = MemorySessionStore(clock=runtime.now) if store is None else store
+        self.asks_store_at_once = self.config.asks_store_at_once and getattr(self.store, "answers_at_once", False)
         self.dispatcher = Dispatcher(
             registry,
             runtime,
@@ -181,10 +182,11 @@ class Server:
     def live_session(self, session_id: str) -> LiveSession:
         """What of that session is in flight here."""
         live = self._live.get(session_id)
-        if live is None:
-            self._sweep()
-            live = self._live[session_id] = LiveSession(self, session_id)
-        self.touch(live)
+        if live is not None:
+            self.touch(live)
+            return live
+        self._sweep()
+        live = self._live[session_id] = LiveSession(self, session_id)
         return live
 
     def touch(self, live: LiveSession) -> None:

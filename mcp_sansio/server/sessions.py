@@ -53,18 +53,21 @@ class HttpSession:
     def __init__(self, server: Server, session_id: str, record: SessionRecord) -> None:
         self.id = session_id
         self._server = server
-        self.values = Session(server.store, session_key(session_id), session_id, record, server.config.session_ttl)
+        self._record = record
+        self._values: Session | None = None
+
+    @property
+    def values(self) -> Session:
+        """What the application keeps for the session."""
+        if self._values is None:
+            ttl = self._server.config.session_ttl
+            self._values = Session(self._server.store, session_key(self.id), self.id, self._record, ttl)
+        return self._values
 
     @property
     def record(self) -> Mapping[str, JSON]:
         """The stored data."""
-        return self.values.record.data
-
-    @property
-    def version(self) -> str:
-        """The revision that was negotiated."""
-        version: str = self.record["version"]
-        return version
+        return self._record.data if self._values is None else self._values.record.data
 
     @property
     def principal(self) -> str | None:
@@ -73,20 +76,14 @@ class HttpSession:
         return principal
 
     @property
-    def client(self) -> ClientInfo:
-        """What the client said of itself in the handshake."""
-        return ClientInfo(**self.record["client"])
-
-    @property
-    def log_level(self) -> str | None:
-        """The severity from which log messages are wanted, if the client said so."""
-        level: str | None = self.record["log_level"]
-        return level
-
-    @property
     def owner(self) -> tuple[str, str | None]:
         """Whose answers count for questions that are asked in this session."""
         return self.id, self.principal
+
+    def described(self) -> tuple[str, ClientInfo, str | None]:
+        """What the handshake and the client's requests since left: its revision, its client, and its log level."""
+        data = self.record
+        return data["version"], ClientInfo(**data["client"]), data["log_level"]
 
     async def set_log_level(self, level: str) -> None:
         """See `Peer.set_log_level`."""
@@ -146,6 +143,7 @@ class LiveSession:
         self.id = session_id
         self.used = server.runtime.now()
         self._server = server
+        self.calls = 0  # how many are in flight
         self._calls: dict[RequestId, list[RunningCall]] = {}
         self._logs: dict[str, EventLog] = {}
         self._standalone: list[StandaloneStream] = []
@@ -155,16 +153,12 @@ class LiveSession:
         """Whether nothing is in flight, and nothing kept for a client that may come back."""
         return not (self._calls or self._logs or self._standalone)
 
-    @property
-    def calls(self) -> int:
-        """How many calls are in flight."""
-        return sum(map(len, self._calls.values()))
-
     # Calls
 
     def add_call(self, running: RunningCall) -> None:
         """`running` is in flight. Several calls may use one id, against the rules; each keeps its own response."""
         assert running.call.id is not None
+        self.calls += 1
         self._calls.setdefault(running.call.id, []).append(running)
 
     def drop_call(self, running: RunningCall) -> None:
@@ -173,6 +167,7 @@ class LiveSession:
         assert call_id is not None
         held = self._calls.get(call_id, [])
         if running in held:
+            self.calls -= 1
             held.remove(running)
         if not held:
             self._calls.pop(call_id, None)

@@ -7,15 +7,17 @@ what a GET reads in `session_stream`.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import ClassVar
 
 from mcp_sansio.adapters.base import Adapter
 from mcp_sansio.adapters.preamble import PIN, VERSION_HEADER, Preamble
-from mcp_sansio.call import Call, Decoded, DecodeFailure, Reply
-from mcp_sansio.dispatcher import Listening
+from mcp_sansio.call import Call, ClientInfo, Decoded, DecodeFailure, Reply
+from mcp_sansio.dispatcher import RUN, Listening
 from mcp_sansio.events import PeerFaulted, StoreNeeded
 from mcp_sansio.operation import Operation
 from mcp_sansio.outcome import Failure, FailureKind, Outcome, Rejected, Value
+from mcp_sansio.runtime import finish_now
 from mcp_sansio.storage import SessionRecord, StoreFull
 from mcp_sansio.types import RequestId
 from mcp_sansio.wire.sse import encode_event
@@ -91,12 +93,20 @@ class StreamableTransaction(HttpTransaction):
 
     def _process_in_session(self, preamble: Preamble, forms: tuple[bool, bool]) -> None:
         assert self._session is not None
-        self._adapter = self.server.adapters.select(preamble, self._session.version)
-        self._process(preamble, forms)
+        version, client, log_level = self._session.described()
+        if preamble.header_version is None:
+            self._adapter = self.server.adapters.select(preamble, version)
+        self._process(preamble, forms, client, log_level)
 
-    def _process(self, preamble: Preamble, forms: tuple[bool, bool]) -> None:
-        adapter, session, body = self.rendering, self._session, preamble.body
-        client, log_level = (None, None) if session is None else (session.client, session.log_level)
+    def _process(
+        self,
+        preamble: Preamble,
+        forms: tuple[bool, bool],
+        client: ClientInfo | None = None,
+        log_level: str | None = None,
+    ) -> None:
+        adapter, session, body = self._adapter, self._session, preamble.body
+        assert adapter is not None
         is_batch = isinstance(body, list)
         if is_batch and len(body) > self.config.max_batch:
             raise Rejected(Failure(FailureKind.TOO_LARGE, f"a batch may hold {self.config.max_batch} messages at most"))
@@ -148,13 +158,15 @@ class StreamableTransaction(HttpTransaction):
             self.server.workers.cancelled(self._live.id, request_id)
 
     def _called(self, call: Call, reply: PostReply) -> None:
+        if call.operation in RUN:
+            self._start(call, reply)
+            return
         if call.operation is Operation.DESCRIBE and call.adapter.has_handshake:
             self._initialize(call, reply)
             return
         outcome = self.server.dispatcher.immediate(call)
-        if outcome is None:
-            self._start(call, reply)
-        elif isinstance(outcome, Value) and isinstance(outcome.result, Listening):
+        assert outcome is not None
+        if isinstance(outcome, Value) and isinstance(outcome.result, Listening):
             self._start_listening(call, outcome.result, reply)
         else:
             self._reply_at_once(call, outcome, reply)
@@ -229,29 +241,31 @@ class StreamableTransaction(HttpTransaction):
 
     def _load(self, session_id: str, then: Callable[[], None]) -> None:
         """Find the session and go on with `then`; refuse the request where there is none of this principal."""
-        found: list[SessionRecord] = []
+        store, key = self.server.store, session_key(session_id)
+        found: SessionRecord | None = None
 
         async def get() -> None:
-            record = await self.server.store.get(session_key(session_id))
+            nonlocal found
+            record = await store.get(key)
             if record is not None and record.data["principal"] == self.principal:
-                await self.server.store.touch(session_key(session_id), ttl=self.config.session_ttl)
-                found.append(record)
+                await store.touch(key, ttl=self.config.session_ttl)
+                found = record
 
         def proceed() -> None:
-            if not found:
+            if found is None:
                 raise no_such_session()
-            self._session = HttpSession(self.server, session_id, found[0])
-            self._touched = self.server.runtime.now()
-            self._live = self.server.live_session(session_id)
+            self._session = HttpSession(self.server, session_id, found)
+            self._live = live = self.server.live_session(session_id)
+            self._touched = live.used
             try:
                 then()
             finally:
-                self.server.release(self._live)
+                self.server.release(live)
 
         self._await_store(get, proceed)
 
     def _await_store(self, work: Callable[[], Awaitable[None]], then: Callable[[], None]) -> None:
-        """Have the driver await `work`, then go on with `then`. A store that fails is the server's fault."""
+        """Have `work` awaited, then go on with `then`. A store that fails is the server's fault."""
 
         async def run() -> None:
             try:
@@ -263,9 +277,15 @@ class StreamableTransaction(HttpTransaction):
                 self.refuse(Failure(FailureKind.UNAVAILABLE, "the session store cannot be reached"))
             else:
                 self._proceed(then)
-            self.wake()
 
-        self.emit(StoreNeeded(run))
+        if self.server.asks_store_at_once:
+            finish_now(run())
+        else:
+            self.emit(StoreNeeded(partial(self._then_wake, run)))
+
+    async def _then_wake(self, run: Callable[[], Awaitable[None]]) -> None:
+        await run()
+        self.wake()
 
     def _proceed(self, then: Callable[[], None]) -> None:
         if not self.connected:
@@ -325,7 +345,7 @@ class StreamableTransaction(HttpTransaction):
     def _open_stream(self, stated: Adapter | None) -> None:
         assert self._session is not None
         assert self._live is not None
-        adapter = stated or self.server.adapters.by_version.get(self._session.version) or self.rendering
+        adapter = stated or self.server.adapters.by_version.get(self._session.described()[0]) or self.rendering
         self._adapter = adapter
         stream = self._stream = SessionStream(self, self._live)
         last = self.headers.get("last-event-id")

@@ -76,13 +76,13 @@ def _is_deeper(data: bytes | bytearray, limit: int) -> bool:
 
 
 _BOM = b"\xef\xbb\xbf"
-_ESCAPES = re.compile(
-    rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+# Patterns are compiled when they are first needed, which most processes never do; `re` keeps them.
+_ESCAPES = (
+    rb"(?s)\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
     rb"|(?P<lone>\\u[dD][89a-fA-F][0-9a-fA-F]{2})"
-    rb"|\\.",
-    re.DOTALL,
+    rb"|\\."
 )
-_NUMBERS = re.compile(rb'"(?:[^"\\]+|\\.)*+"|(?P<number>-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)', re.DOTALL)
+_NUMBERS = rb'(?s)"(?:[^"\\]+|\\.)*+"|(?P<number>-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)'
 #: Longer integers, sign included, are refused by msgspec or by the interpreter (``sys.set_int_max_str_digits``).
 _MAX_DIGITS: Final = 4300
 
@@ -96,12 +96,14 @@ def _explain(data: bytes | bytearray, reason: str) -> str:
     if data.startswith(_BOM):
         return "a byte order mark is not allowed (byte 0)"
     if "truncated" in reason or "surrogate" in reason:
-        lone = next((match.start() for match in _ESCAPES.finditer(data) if match.lastgroup), None)
+        lone = next((match.start() for match in re.finditer(_ESCAPES, data) if match.lastgroup), None)
         if lone is not None:
             return f"escape of half a surrogate pair (byte {lone})"
         return f"the JSON text ends too early (byte {len(data)})"
     if "out of range" in reason:
-        position = next((match.start() for match in _NUMBERS.finditer(data) if _out_of_range(match["number"])), None)
+        position = next(
+            (match.start() for match in re.finditer(_NUMBERS, data) if _out_of_range(match["number"])), None
+        )
         return "number out of range" if position is None else f"number out of range (byte {position})"
     return reason
 
@@ -235,11 +237,12 @@ def _members(value: JSON) -> Iterator[tuple[str | int, JSON]]:
     return enumerate(value if isinstance(value, (list, tuple)) else ())
 
 
-_NAME = re.compile(r"[A-Za-z_$][\w$-]*")
+_NAME = r"[A-Za-z_$][\w$-]*"
 
 
 def _spell(path: list[str | int]) -> str:
     """A path in the manner of JSONPath. Its first element stands for the whole value."""
     return "$" + "".join(
-        f"[{key}]" if isinstance(key, int) else f".{key}" if _NAME.fullmatch(key) else f"[{key!r}]" for key in path[1:]
+        f"[{key}]" if isinstance(key, int) else f".{key}" if re.fullmatch(_NAME, key) else f"[{key!r}]"
+        for key in path[1:]
     )

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import wire_schema
-from mcp_sansio import AdapterSet, Head, Registry
+from mcp_sansio import AdapterSet, Head, MemorySessionStore, Registry
 from mcp_sansio.testing import SimulatedChannel, SimulatedHttp, Simulation
 from mcp_sansio.wire.headers import encode_value
 from mcp_sansio.wire.json import decode, encode
@@ -23,6 +23,15 @@ META = "io.modelcontextprotocol/"
 CLIENT = {"name": "client", "version": "9"}
 EVERYTHING = {"elicitation": {"form": {}, "url": {}}, "sampling": {"tools": {}}, "roots": {}}
 TARGETS = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+
+
+class DistantStore(MemorySessionStore):
+    """A store that a driver has to wait for, as it would for one of another process."""
+
+    answers_at_once = False
+
+    def __init__(self) -> None:
+        super().__init__(clock=lambda: 0.0)
 
 
 class Speaker:

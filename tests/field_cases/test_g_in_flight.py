@@ -221,7 +221,7 @@ def test_case_74_a_client_that_vanishes_takes_nothing_with_it(version: str, mome
     engine.receive_end()
     shop.simulation.settle()
     # What the disconnect means to a call that has begun is the revision's to say: it is given up, or it goes on.
-    goes_on = version in HANDSHAKE and moment == "in the stream"
+    goes_on = version in HANDSHAKE and moment in ("before the stream", "in the stream")
     assert len(shop.simulation.scheduler) == (1 if goes_on else 0)
     other = shop.client("http", version)
     assert other.call("echo", {"text": "b"}).messages == [text(version, 1, "b")]

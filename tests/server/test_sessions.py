@@ -447,14 +447,12 @@ def test_a_session_that_ends_under_a_call(
     transaction.receive_body(encode(message))
     transaction.receive_end()
 
-    def run() -> None:
-        for event in transaction.events():
-            simulation.scheduler.spawn(event.run())  # type: ignore[union-attr, arg-type]
-        simulation.scheduler.run()
-
-    run()  # the store found the session
+    # The store has found the session; it goes before the call is run.
     simulation.scheduler.spawn(simulation.server.store.delete(f"session:{speaker.session}"))
-    run()  # and then the call was run
+    simulation.scheduler.run()
+    for event in transaction.events():
+        simulation.scheduler.spawn(event.run())  # type: ignore[union-attr, arg-type]
+    simulation.scheduler.run()
     _, body, _ = transaction.data_to_send()
     assert decode(body.data)["error"] == NO_SESSION  # type: ignore[union-attr]
     assert caplog.records == []

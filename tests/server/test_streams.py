@@ -13,7 +13,7 @@ from mcp_sansio.runtime import Event
 from mcp_sansio.testing import FakeEvent, SimulatedHttp, Simulation
 from mcp_sansio.wire.json import encode
 from mcp_sansio.wire.sse import ServerSentEvent
-from speak import ENVELOPE, HANDSHAKE, META, STREAM_HEAD, VERSIONS, Channel, Http, notification
+from speak import ENVELOPE, HANDSHAKE, META, STREAM_HEAD, VERSIONS, Channel, DistantStore, Http, notification
 
 LISTEN = "subscriptions/listen"
 ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
@@ -413,7 +413,7 @@ def test_a_disconnect_within_the_request() -> None:
 
 @pytest.mark.parametrize("version", HANDSHAKE)
 def test_a_disconnect_while_the_store_is_asked(version: str) -> None:
-    _, _, simulation = serve()
+    simulation = Simulation(Registry("s", "1"), store=DistantStore())
     speaker = Http(version, simulation)
     transaction = simulation.server.http_transaction()
     headers = {"Content-Type": "application/json", **speaker.headers()}

@@ -13,7 +13,7 @@ def start_task(loop: asyncio.AbstractEventLoop, work: Awaitable[None]) -> asynci
     coroutine = cast("Coroutine[Any, Any, None]", work)
     if sys.version_info >= (3, 12):
         return asyncio.Task(coroutine, loop=loop, eager_start=True)
-    task = loop.create_task(coroutine)
+    task = asyncio.Task(coroutine, loop=loop)
     _step_now(loop)
     return task
 

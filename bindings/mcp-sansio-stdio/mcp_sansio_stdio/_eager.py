@@ -15,7 +15,7 @@ def start(loop: asyncio.AbstractEventLoop, work: Awaitable[None]) -> asyncio.Tas
         return asyncio.Task(coroutine, loop=loop, eager_start=True)
     # asyncio has the means since 3.12. Before, the step just scheduled is taken out of the queue of the loop, if it has
     # one of that name; otherwise the step runs in its turn.
-    task = loop.create_task(coroutine)
+    task = asyncio.Task(coroutine, loop=loop)
     ready = getattr(loop, "_ready", None)
     if ready and getattr(ready[-1]._callback, "__self__", None) is task:
         ready.pop()._run()
