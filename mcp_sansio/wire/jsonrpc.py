@@ -159,7 +159,8 @@ def encode_error(
 
 def encode_notification(method: str, params: Mapping[str, JSON] | None) -> bytes:
     """A notification. `params` of None are left out."""
-    return b"".join((b'{"jsonrpc":"2.0","method":', encode(method), _params(params), b"}"))
+    message: dict[str, JSON] = {"jsonrpc": "2.0", "method": method}
+    return encode(message if params is None else {**message, "params": dict(params)})
 
 
 def encode_request(id: RequestId, method: str, params: Mapping[str, JSON] | None) -> bytes:  # noqa: A002
