@@ -224,7 +224,7 @@ class TestTheCommandLine:
         ("words", "message"),
         [
             ((), "what server? Write SERVER"),
-            (("a", "b"), "what server? Write SERVER"),
+            (("a", "b"), "'b' is one word too many: the server is 'a'"),
             (("--revision", "1999-01-01", "server"), "'1999-01-01' is not among the revisions"),
             (("server", "--call", "a", "--read", "b"), "not allowed with argument"),
             (("server", "--nothing"), "unrecognized arguments"),

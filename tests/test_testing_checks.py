@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ import client_drivers
 import drivers
 import loopless_drivers
 import support
-from mcp_sansio import AdapterSet, Event, Head, Part, StoreNeeded
+from mcp_sansio import Adapter, AdapterSet, ClientOptions, Event, Head, Part, StoreNeeded
 from mcp_sansio.testing import Scheduler, check_channel, check_channel_client, check_http
 
 #: Long enough for what is under test here, and short enough to wait for what never comes.
@@ -464,3 +465,20 @@ async def test_a_client_that_breaks_a_rule(
         await check_channel_client(broken, adapters=adapters, patience=PATIENCE)
     assert what in str(caught.value)
     assert f'\nRule {rule} of docs/transport.md, "A client": ' in str(caught.value)
+
+
+async def test_a_client_that_cuts_its_check_off() -> None:
+    """A nursery swallows what it has cancelled itself, the task that it was opened in included."""
+
+    @asynccontextmanager
+    async def open_client(adapter: Adapter, options: ClientOptions) -> AsyncIterator[client_drivers.QueueServer]:
+        async with client_drivers.client_of()(adapter, options) as server:
+            with suppress(ZeroDivisionError):
+                yield CutOff(server.client)
+
+    class CutOff(client_drivers.QueueServer):
+        async def receive(self, seconds: float) -> bytes | None:
+            raise ZeroDivisionError
+
+    with pytest.raises(AssertionError, match="the check was cut off, and its context manager hides by what"):
+        await check_channel_client(open_client, adapters=NEWEST, patience=PATIENCE)

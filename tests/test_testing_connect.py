@@ -237,6 +237,14 @@ async def test_a_simulation_is_plain_or_on_a_loop() -> None:
             connect(client.simulation).__enter__()
 
 
+def test_what_there_is_not_is_refused() -> None:
+    unknown: Any = "websocket"
+    with pytest.raises(ValueError, match="over='websocket' is none of channel, http, pair"):
+        connect(Bakery().registry, over=unknown)
+    with pytest.raises(ValueError, match="'1999-01-01' is not among the revisions"):
+        connect(Bakery().registry, "1999-01-01")
+
+
 def test_a_handler_that_waits_for_a_loop_is_told_apart() -> None:
     registry = Registry("s", "1")
 

@@ -351,18 +351,24 @@ _NO_TIMES = (None, None)
 
 
 def _fault_of_call(
-    operation: Operation,
+    operation: object,
     params: Mapping[str, JSON],
     input_responses: Mapping[str, JSON] | None,
     times: tuple[float | None, ...],
 ) -> str | None:
     """What is wrong with what a caller gave, or ``None``."""
+    if not isinstance(operation, Operation):
+        return "must be an Operation"
     if not isinstance(params.get("_meta", {}), Mapping):
         return "params._meta must be a mapping"
-    if times != _NO_TIMES and any(seconds is not None and not 0 < seconds < inf for seconds in times):
+    if times != _NO_TIMES and not all(map(_is_time, times)):
         return "a timeout must be a finite number of seconds above zero"
     fault = fault_of_params(operation, params) or fault_of(params)
     return fault if input_responses is None else fault or fault_of(input_responses)
+
+
+def _is_time(seconds: object) -> bool:
+    return seconds is None or (isinstance(seconds, int | float) and 0 < seconds < inf)
 
 
 def _window(adapters: Adapter | AdapterSet | None) -> AdapterSet:

@@ -356,5 +356,7 @@ class InFlight:
             if not self._engine.negotiation.confirmed and call.state is CallState.SENT:
                 # Nothing at all came from a server that is only assumed to be what it was: ask it next time.
                 self._engine.negotiation.doubt()
-            text = f"no answer to {call.operation} within {now - call.started:g} seconds"
+            # Callers know that one by the name that their method has.
+            asked = "initialize" if call.operation is Operation.DESCRIBE else call.operation
+            text = f"no answer to {asked} within {due - call.started:g} seconds"
             self.give_up(call, CallTimeout(text), "timeout")

@@ -6,5 +6,6 @@ A binding's ``python -m`` is this, with a client of its own: see `Command`.
 from __future__ import annotations
 
 from .command import Command, Terminal
+from .words import pair_of
 
-__all__ = ["Command", "Terminal"]
+__all__ = ["Command", "Terminal", "pair_of"]

@@ -116,8 +116,10 @@ class Command:
         at = list(argv).index("--") if "--" in argv else len(argv)
         options = self._parser.parse_args(argv[:at])
         words = [*options.words, *argv[at + 1 :]]
-        if not words or len(words) > (self._most or len(words)):
+        if not words:
             self._parser.error(f"what server? Write {self._words}")
+        if self._most is not None and len(words) > self._most:
+            self._parser.error(f"{words[self._most]!r} is one word too many: the server is {words[0]!r}")
         try:
             adapters = None if options.revision is None else AdapterSet.default().only(options.revision)
         except ValueError as error:

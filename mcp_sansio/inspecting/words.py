@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -35,6 +36,17 @@ def arguments_of(words: Sequence[str], schema: Mapping[str, JSON] | None) -> dic
             raise WordFault(f"{word!r} is no argument: write name=value, or a JSON object")
         arguments[name] = value_of(value, resolved(known.get(name, other), schema), name)
     return arguments
+
+
+def pair_of(word: str, mark: str) -> tuple[str, str]:
+    """The two sides of `mark` in `word`, for an option that names something and says what it is.
+
+    Raises ``ArgumentTypeError``, which is for `argparse`.
+    """
+    name, found, value = word.partition(mark)
+    if not (name and found):
+        raise argparse.ArgumentTypeError(f"{word!r} has no {mark!r} after a name")
+    return name, value
 
 
 def value_of(text: str, schema: JSON, name: str) -> JSON:

@@ -130,6 +130,7 @@ async def run(
     """Run a check at one revision, with a driver of its own. Raises ``AssertionError``."""
     subject.begin()
     failure: AssertionError | None = None
+    ended = False
     try:
         # Even a store that never waits is asked by way of the driver here, so that it is seen to do that.
         config = attrs.evolve(case.config, asks_store_at_once=False)
@@ -139,9 +140,13 @@ async def run(
                 await case.check(made)
             except AssertionError as error:
                 failure = error  # raised only outside: a nursery would wrap it, a context manager might hide it
+            ended = True
     except Exception as error:
         text = f"{case.name} ({adapter.version}): the driver, or the client in front of it, failed: {error!r}"
         raise (failure or AssertionError(text)) from error
+    if not ended:  # a nursery does that, for one, where what it holds is cancelled from within
+        text = f"{case.name} ({adapter.version}): the check was cut off, and its context manager hides by what: does "
+        raise AssertionError(f"{text}the driver cancel the task that closes it?")
     if failure is None and subject.running:
         left = f"the driver has ended, and left {', '.join(subject.running)} running"
         failure = AssertionError(scene.verdict(case.name, adapter, scene.last_rule, left))

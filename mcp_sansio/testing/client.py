@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Coroutine, Iterator, Mapping
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, get_args
 
 import attrs
 
@@ -60,8 +60,11 @@ def connect(
     server, and `options` those of every client (`ClientOptions`).
 
     For a server with other options give its `Simulation` for the registry, and for another client of the same server
-    ``client.simulation``. Raises ``TypeError`` where that and the test are not of one kind, plain or on a loop.
+    ``client.simulation``. Raises ``ValueError`` for a revision or an `over` that there is not, and ``TypeError`` where
+    a simulation and the test are not of one kind, plain or on a loop.
     """
+    if over not in get_args(Over):
+        raise ValueError(f"over={over!r} is none of {', '.join(get_args(Over))}")
     adapters = AdapterSet.default().only(revision) if isinstance(revision, str) else revision
     return Connection(_Sides(registry, adapters, over, headers, principal, server_config, options))
 

@@ -405,11 +405,25 @@ def test_progress_that_nobody_asked_for_extends_nothing(version: str) -> None:
     assert failure_of(call)[0] == "CallTimeout"
 
 
-@pytest.mark.parametrize("seconds", [0, -1, float("inf"), float("nan")])
+@pytest.mark.parametrize("seconds", [0, -1, float("inf"), float("nan"), "10"])
 @pytest.mark.parametrize("name", ["timeout", "max_timeout"])
 def test_a_time_that_is_none(seconds: float, name: str) -> None:
     with pytest.raises(ValueError, match="a timeout must be a finite number of seconds above zero"):
         echo(settled(VERSIONS[0]), **{name: seconds})
+
+
+def test_the_time_that_a_call_had_is_told_however_late_that_is() -> None:
+    line = Line(VERSIONS[0])
+    call = line.engine.call(Operation.DESCRIBE, timeout=0.5)
+    line.clock.advance(0.75)
+    line.engine.handle_timeout(line.clock())
+    assert failure_of(call) == ("CallTimeout", "no answer to initialize within 0.5 seconds")
+
+
+def test_a_method_is_no_operation() -> None:
+    method: Any = "tools/call"
+    with pytest.raises(ValueError, match=r"^tools/call: must be an Operation$"):
+        settled(VERSIONS[0]).engine.call(method, {"name": "echo"})
 
 
 # Giving up ------------------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import signal
 import sys
 from typing import Any
 
-from mcp_sansio.inspecting import Command, Terminal
+from mcp_sansio.inspecting import Command, Terminal, pair_of
 
 from .client import Client
 
@@ -19,7 +19,7 @@ def client(words: list[str], options: Any, adapters: Any, **more: Any) -> Client
 
 def add_options(parser: Any) -> None:
     """What can be said about the requests."""
-    pair = {"type": lambda word: map(str.strip, word.partition(":")[::2]), "metavar": '"NAME: VALUE"'}
+    pair = {"type": lambda word: map(str.strip, pair_of(word, ":")), "metavar": '"NAME: VALUE"'}
     parser.add_argument("-H", "--header", action="append", default=[], help="send a header with each request", **pair)
 
 

@@ -7,7 +7,7 @@ import signal
 import sys
 from typing import Any
 
-from mcp_sansio.inspecting import Command, Terminal
+from mcp_sansio.inspecting import Command, Terminal, pair_of
 
 from ._client import StdioClient
 
@@ -20,7 +20,7 @@ def client(words: list[str], options: Any, adapters: Any, **more: Any) -> StdioC
 
 def add_options(parser: Any) -> None:
     """What can be said about the process."""
-    pair = {"type": lambda word: word.partition("=")[::2], "metavar": "NAME=VALUE"}
+    pair = {"type": lambda word: pair_of(word, "="), "metavar": "NAME=VALUE"}
     parser.add_argument("--env", action="append", default=[], help="add to the server's environment", **pair)
     parser.add_argument("--cwd", metavar="FOLDER", help="the server's working directory")
 

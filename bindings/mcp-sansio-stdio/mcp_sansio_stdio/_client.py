@@ -49,6 +49,8 @@ class StdioClient(StreamClientApi["asyncio.Future[None]"]):
         grace: float = 2.0,
         **options: Unpack[ClientOptions],
     ) -> None:
+        if isinstance(args, str):  # a sequence too, of letters
+            raise TypeError(f"args must be a list of strings, not the string {args!r}")
         runtime = Runtime(now=time.monotonic, token_bytes=os.urandom, event=asyncio.Event)
         super().__init__(adapter, options, runtime=runtime, start=asyncio.ensure_future)
         self._start = partial(start, command, args, env, cwd)

@@ -102,6 +102,10 @@ class TestTheCommand:
         assert reason in str(raised.value)
         await client.close()
 
+    def test_has_its_arguments_one_by_one(self) -> None:
+        with pytest.raises(TypeError, match=r"args must be a list of strings, not the string '-c pass'"):
+            StdioClient(sys.executable, "-c pass")
+
     async def test_that_the_system_cannot_take_is_named_too(self) -> None:
         with pytest.raises(ConnectionLost, match=r"cannot start .*: embedded null byte"):
             await StdioClient(sys.executable, ["a\0b"]).open()
