@@ -10,7 +10,7 @@ from .faults import MAX_FAULTS, Fault
 from .nodes import shown
 from .schema import check_schema
 from .types import JSON
-from .wording import path_text, rule_text
+from .wording import json_text, path_text, rule_text
 
 
 def judge_of(schema: Mapping[str, JSON], where: str) -> Callable[[JSON], list[Fault]]:
@@ -47,16 +47,10 @@ def judge_of(schema: Mapping[str, JSON], where: str) -> Callable[[JSON], list[Fa
     return judge
 
 
-def _shown(value: Any) -> str:
-    import json  # which nothing else here needs
-
-    return json.dumps(value)[:200]
-
-
 _SAYINGS: dict[str, Callable[[Any], str]] = {
     "type": lambda types: f"must be of type {' or '.join(types) if isinstance(types, list) else types}",
-    "enum": lambda values: f"must be one of {_shown(values)}",
-    "const": lambda value: f"must be {_shown(value)}",
+    "enum": lambda values: f"must be one of {json_text(values)[:200]}",
+    "const": lambda value: f"must be {json_text(value)[:200]}",
     "additionalProperties": lambda _: "has properties that are not allowed",
     "unevaluatedProperties": lambda _: "has properties that are not allowed",
     "anyOf": lambda _: "fits none of the alternatives",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import decimal
-import json
 import operator
 import re
 import uuid
@@ -25,6 +24,13 @@ def short(text: str) -> str:
     return text if len(text) <= _MAX_TEXT else text[:_MAX_TEXT] + "…"
 
 
+def json_text(value: JSON) -> str:
+    """`value` as a reader would write it in JSON, with the blanks that the wire leaves out."""
+    import json  # for words about faults alone, which most processes never need
+
+    return json.dumps(value)
+
+
 def path_text(path: Iterable[str | int]) -> str:
     """A path as a reader would write it: ``("items", 2, "a b")`` → ``$.items[2]["a b"]``."""
     return "$" + "".join(_step(part) for part in path)
@@ -34,12 +40,12 @@ def _step(part: str | int) -> str:
     if isinstance(part, int):
         return f"[{part}]"
     shown = short(part)
-    return f".{shown}" if re.fullmatch(_IDENTIFIER, shown) else f"[{json.dumps(shown)}]"
+    return f".{shown}" if re.fullmatch(_IDENTIFIER, shown) else f"[{json_text(shown)}]"
 
 
 def one_of(values: Sequence[JSON]) -> str:
     """That a value must be one of `values`."""
-    shown = ", ".join(json.dumps(value)[:_MAX_TEXT] for value in values[:_MAX_OPTIONS])
+    shown = ", ".join(json_text(value)[:_MAX_TEXT] for value in values[:_MAX_OPTIONS])
     more = ", …" if len(values) > _MAX_OPTIONS else ""
     return f"must be {shown}" if len(values) == 1 else f"must be one of {shown}{more}"
 
