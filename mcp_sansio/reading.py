@@ -42,6 +42,8 @@ def from_wire(cls: type[T], wire: JSON, where: str = "result") -> T:
 
 def _scalar(kind: type | tuple[type, ...], words: str) -> Reader:
     def read(wire: JSON) -> Any:
+        if type(wire) is kind:
+            return wire
         # A boolean is a number to Python alone.
         if not isinstance(wire, kind) or (isinstance(wire, bool) and kind is not bool):
             raise WireFault(f"must be {words}")

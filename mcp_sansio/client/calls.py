@@ -7,6 +7,7 @@ from enum import Enum, auto
 from typing import Any
 
 import attrs
+from msgspec import Struct
 
 from mcp_sansio.adapters.base import Adapter
 from mcp_sansio.errors import LocalProtocolError, McpError
@@ -18,23 +19,20 @@ from mcp_sansio.types import JSON, RequestId
 from ._state import CALL, QUESTION, CallInput, CallState, QuestionInput, QuestionState
 
 
-@attrs.frozen
-class Answered:
+class Answered(Struct, frozen=True):
     """The server gave a result: the raw JSON object. `asks` says that it is a question, which nobody answers here."""
 
     result: Mapping[str, JSON]
     asks: bool = False
 
 
-@attrs.frozen
-class Failed:
+class Failed(Struct, frozen=True):
     """There is no result, and `error` says why."""
 
     error: McpError
 
 
-@attrs.define(eq=False, kw_only=True)
-class OutgoingCall:
+class OutgoingCall(Struct, eq=False, kw_only=True):
     """What a caller wants of the server. It may take several requests: pages of a list, rounds of questions.
 
     Read `operation`, `params` and `outcome`; everything else is the engine's.
@@ -50,9 +48,9 @@ class OutgoingCall:
     state: CallState = CallState.WAITING
 
     #: The request in flight, and the revision of the last one.
-    request: OutgoingRequest | None = attrs.field(default=None, repr=False)
+    request: OutgoingRequest | None = None
     #: Takes the outcome in place of the caller, for the calls that the engine makes itself.
-    then: Callable[[OutgoingCall], None] | None = attrs.field(default=None, repr=False)
+    then: Callable[[OutgoingCall], None] | None = None
     #: Times, in the runtime's seconds. While `pauses` are open the deadline stands still.
     started: float = 0.0
     deadline: float | None = None
@@ -60,15 +58,18 @@ class OutgoingCall:
     paused_at: float = 0.0
     #: What its rounds have gathered.
     rounds: int = 0
-    questions: dict[str, Question] = attrs.field(factory=dict, repr=False)
-    answers: dict[str, JSON] = attrs.field(factory=dict, repr=False)
-    request_state: str | None = attrs.field(default=None, repr=False)
+    questions: dict[str, Question] = {}
+    answers: dict[str, JSON] = {}
+    request_state: str | None = None
     in_arguments: bool | None = None
     #: What it may do once.
     refreshed: bool = False
     restarted: bool = False
-    tried: dict[str, int] = attrs.field(factory=dict, repr=False)
-    held: McpError | None = attrs.field(default=None, repr=False)
+    tried: dict[str, int] = {}
+    held: McpError | None = None
+
+    def __repr__(self) -> str:
+        return f"<OutgoingCall {self.operation} {self.state.name}>"
 
     @property
     def ended(self) -> bool:
@@ -130,8 +131,7 @@ class Purpose(Enum):
     HANDSHAKE = auto()
 
 
-@attrs.define(eq=False, kw_only=True)
-class OutgoingRequest:
+class OutgoingRequest(Struct, eq=False, kw_only=True):
     """One JSON-RPC request, from its sending to its reply.
 
     `params` are as they are sent, and `message` is the request's bytes. `extra` is the transport's own.
@@ -142,11 +142,14 @@ class OutgoingRequest:
     operation: Operation
     method: str
     params: Mapping[str, JSON]
-    message: bytes = attrs.field(repr=False)
+    message: bytes
     adapter: Adapter
     call: OutgoingCall | None = None
     deadline: float | None = None
     extra: Any = None
+
+    def __repr__(self) -> str:
+        return f"<OutgoingRequest {self.id!r} {self.method}>"
 
 
 @attrs.define(eq=False, kw_only=True)

@@ -359,7 +359,7 @@ def _fault_of_call(
     """What is wrong with what a caller gave, or ``None``."""
     if not isinstance(operation, Operation):
         return "must be an Operation"
-    if not isinstance(params.get("_meta", {}), Mapping):
+    if "_meta" in params and not isinstance(params["_meta"], Mapping):
         return "params._meta must be a mapping"
     if times != _NO_TIMES and not all(map(_is_time, times)):
         return "a timeout must be a finite number of seconds above zero"

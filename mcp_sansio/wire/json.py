@@ -205,7 +205,10 @@ def _is_plain(value: JSON, levels: int) -> bool:
         if levels == 0:
             return False
         for key, item in value.items():
-            if type(key) is not str or not (type(item) in _ATOMS or _is_plain(item, levels - 1)):
+            if type(key) is not str:
+                return False
+            kind = type(item)
+            if not (kind in _ATOMS or (kind is int and _BOTTOM < item < _TOP) or _is_plain(item, levels - 1)):
                 return False
         return True
     if kind is list:
