@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable, Coroutine, Hashable
 from math import inf
 from typing import Any, Generic, Protocol, TypeVar
 
-__all__ = ["Alarm", "Tasks"]
+__all__ = ["Alarm", "Here", "Tasks"]
 
 
 class Handle(Protocol):
@@ -96,3 +96,49 @@ class Tasks(Generic[K, T]):
         for task in tuple(self.running.values()):
             if task is not but:
                 task.cancel()
+
+
+class RunningTask(Protocol):
+    """The task that is running, as ``asyncio.current_task`` gives it."""
+
+    def cancel(self) -> Any:
+        """Raise the loop's cancellation where it waits next."""
+
+    def cancelling(self) -> int:
+        """How many cancellations were not taken back."""
+
+    def uncancel(self) -> int:
+        """Take one back; how many are left."""
+
+
+class Here:
+    """Work that is done in the running `task`, and can be ended without ending that. `Tasks` may hold it like a task.
+
+    ``asyncio.timeout`` goes about it in the same way. `cancelled` is the exception that a cancellation raises, and
+    ``pause()`` a wait that lets a cancellation arrive.
+    """
+
+    def __init__(
+        self, task: RunningTask, cancelled: type[BaseException], pause: Callable[[], Awaitable[object]]
+    ) -> None:
+        self._task = task
+        self._cancelled = cancelled
+        self._pause = pause
+        self._is_cancelled = False
+
+    def cancel(self) -> None:
+        """End the work soon."""
+        if not self._is_cancelled:
+            self._is_cancelled = True
+            self._task.cancel()
+
+    async def run(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do the `work`, to its end or until it is cancelled. A cancellation of the task itself comes out of here."""
+        before = self._task.cancelling()
+        try:
+            await work
+            if self._is_cancelled:
+                await self._pause()  # one that did not find the task waiting arrives at its next wait
+        except self._cancelled:
+            if not self._is_cancelled or self._task.uncancel() > before:
+                raise

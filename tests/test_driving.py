@@ -6,7 +6,9 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from mcp_sansio.driving import Alarm, Tasks
+import pytest
+
+from mcp_sansio.driving import Alarm, Here, Tasks
 
 
 class Timers:
@@ -97,6 +99,76 @@ class TestTasks:
         tasks = Tasks[str, Done](lambda work: Done())
         tasks.start("a", asyncio.Future())
         assert tasks.running == {}
+
+
+def here() -> Here:
+    task = asyncio.current_task()
+    assert task is not None
+    return Here(task, asyncio.CancelledError, lambda: asyncio.sleep(0))
+
+
+def cancelling() -> int:
+    task = asyncio.current_task()
+    assert task is not None
+    return task.cancelling()
+
+
+class TestHere:
+    async def test_work_ends_without_its_task_when_it_is_cancelled_from_elsewhere(self) -> None:
+        work, ends = here(), []
+
+        async def wait() -> None:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                ends.append("ended")
+
+        asyncio.get_running_loop().call_soon(work.cancel)
+        asyncio.get_running_loop().call_soon(work.cancel)
+        await work.run(wait())
+        assert (ends, cancelling()) == (["ended"], 0)
+        await asyncio.sleep(0)
+
+    async def test_work_that_cancels_itself_and_waits_no_more_leaves_nothing_to_arrive(self) -> None:
+        work = here()
+
+        async def give_up() -> None:
+            work.cancel()
+
+        await work.run(give_up())
+        assert cancelling() == 0
+        await asyncio.sleep(0)
+
+    async def test_a_cancellation_of_the_task_comes_out(self) -> None:
+        async def caller() -> None:
+            await here().run(asyncio.sleep(30))
+
+        task = asyncio.create_task(caller())
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait([task])
+        assert task.cancelled()
+
+    async def test_a_cancellation_of_the_task_comes_out_beside_that_of_the_work(self) -> None:
+        made: list[Here] = []
+
+        async def caller() -> None:
+            made.append(here())
+            await made[0].run(asyncio.sleep(30))
+
+        task = asyncio.create_task(caller())
+        await asyncio.sleep(0)
+        made[0].cancel()
+        task.cancel()
+        await asyncio.wait([task])
+        assert task.cancelled()
+
+    async def test_what_the_work_raises_comes_out(self) -> None:
+        async def fail() -> None:
+            raise LookupError
+
+        with pytest.raises(LookupError):
+            await here().run(fail())
 
 
 class Done:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Coroutine, Hashable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Mapping
 from functools import partial
 from typing import Any
 
 from mcp_sansio.adapters.base import Adapter
 from mcp_sansio.adapters.selection import AdapterSet
-from mcp_sansio.driving import Alarm, Handle, Task, Tasks
+from mcp_sansio.driving import Alarm, Handle, Here, Task, Tasks
 from mcp_sansio.runtime import Runtime
 
 from .api import ClientApi
@@ -28,11 +28,11 @@ GivenHeaders = Mapping[str, str] | Callable[[], "Mapping[str, str] | Awaitable[M
 class HttpClientApi(ClientApi):
     """Calls the server at `url`. A binding subclasses it and supplies `_exchange` and `close`.
 
-    `runtime`, `call_at` (see `Alarm`) and `start` (see `Tasks`) are lent by the event loop.
+    `runtime`, `call_at` (see `Alarm`) and `start` (see `Tasks`) are lent by the event loop. So is ``here()``, where it
+    can be had: the first request of a call is then sent and read by its caller, which spares a task and a turn of the
+    loop.
     """
 
-    #: Whether the binding has `_work_here`.
-    _works_here = False
     _engine: HttpClientSession
 
     def __init__(
@@ -45,6 +45,7 @@ class HttpClientApi(ClientApi):
         runtime: Runtime,
         call_at: Callable[[float, Callable[[], None]], Handle],
         start: Callable[[Awaitable[None]], Task],
+        here: Callable[[], Here] | None = None,
     ) -> None:
         given: Mapping[str, str] = {} if headers is None or callable(headers) else headers
         engine_options = engine_options_of(options)
@@ -53,6 +54,7 @@ class HttpClientApi(ClientApi):
         #: Those that `start` has made, and what a binding has put beside them.
         self._tasks: Tasks[Hashable, Any] = Tasks(start)
         self._alarm = Alarm(call_at, self._pass_time)
+        self._here = here
         #: The call that begins just now, and the request that its caller is to work on.
         self._beginning: OutgoingCall | None = None
         self._own: HttpRequest | None = None
@@ -64,13 +66,6 @@ class HttpClientApi(ClientApi):
         """Send `request`, and hand all about its response to the engine, calling `_pump` before each wait.
 
         What is raised is the failure of the request. A cancellation gives it up, and its connection is closed.
-        """
-        raise NotImplementedError
-
-    async def _work_here(self, exchange: Hashable, work: Coroutine[Any, Any, None]) -> None:
-        """Do the `work` on a request in the caller's own task, which spares a task and a turn of the loop.
-
-        Meanwhile it is among the tasks. Where its cancellation comes from there, it ends, and its caller goes on.
         """
         raise NotImplementedError
 
@@ -87,7 +82,7 @@ class HttpClientApi(ClientApi):
         self._alarm.set(self._engine.next_deadline())
 
     def _begin(self, call: OutgoingCall) -> None:
-        self._beginning, self._own = call if self._works_here else None, None
+        self._beginning, self._own = call if self._here is not None else None, None
         try:
             self._pump()
         finally:
@@ -96,7 +91,7 @@ class HttpClientApi(ClientApi):
     async def _woken(self, call: OutgoingCall) -> None:
         own, self._own = self._own, None
         if own is not None and self._engine.exchange_of(call) == own.exchange:
-            await self._work_here(own.exchange, self._work_on(own))
+            await self._work_here(own)
         else:
             await super()._woken(call)
 
@@ -115,6 +110,14 @@ class HttpClientApi(ClientApi):
             self._pump()
 
     # Inside
+
+    async def _work_here(self, request: HttpRequest) -> None:
+        assert self._here is not None
+        self._tasks.running[request.exchange] = here = self._here()
+        try:
+            await here.run(self._work_on(request))
+        finally:
+            self._tasks.running.pop(request.exchange, None)
 
     async def _work_on(self, request: HttpRequest) -> None:
         try:

@@ -7,8 +7,21 @@ what a request or a response says to the core, and what the core says back.
 
 from __future__ import annotations
 
-from .client import Client
+from typing import TYPE_CHECKING, Any
+
 from .endpoints import Endpoint, SseEndpoint
 from .facts import PRINCIPAL
 
+if TYPE_CHECKING:
+    from .client import Client
+
 __all__ = ["PRINCIPAL", "Client", "Endpoint", "SseEndpoint"]
+
+
+def __getattr__(name: str) -> Any:
+    """The client, loaded with its first use: a server does without, and starts the sooner."""
+    if name != "Client":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from .client import Client
+
+    return Client

@@ -5,18 +5,18 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Hashable
-from functools import lru_cache
+from collections.abc import Awaitable, Callable
+from functools import lru_cache, partial
 from io import BytesIO
-from typing import Any, Unpack
+from typing import Unpack
 
 from aiohttp import BytesPayload, ClientSession, ClientTimeout, DummyCookieJar, TCPConnector
 from yarl import URL
 
 from mcp_sansio import Adapter, AdapterSet, ClientOptions, GivenHeaders, HttpClientApi, HttpRequest, Runtime
+from mcp_sansio.driving import Here
 
 from .eager import start_task
-from .here import Here
 
 #: The deadlines are the core's: a call has one of its own, and a stream may be quiet for as long as it likes.
 _NO_TIMEOUT = ClientTimeout()
@@ -38,8 +38,6 @@ class Client(HttpClientApi):
     Raises ``ValueError`` for what is no http or https URL, and for what cannot be a header.
     """
 
-    _works_here = True
-
     def __init__(
         self,
         url: str,
@@ -50,7 +48,7 @@ class Client(HttpClientApi):
         **options: Unpack[ClientOptions],
     ) -> None:
         runtime = Runtime(now=time.monotonic, token_bytes=secrets.token_bytes, event=asyncio.Event)
-        super().__init__(url, adapter, headers, options, runtime=runtime, call_at=_call_at, start=_start)
+        super().__init__(url, adapter, headers, options, runtime=runtime, call_at=_call_at, start=_start, here=_here)
         self._session = session
         self._owns_session = session is None
 
@@ -66,13 +64,6 @@ class Client(HttpClientApi):
             self._alarm.stop()
             if self._owns_session and self._session is not None:
                 await self._session.close()
-
-    async def _work_here(self, exchange: Hashable, work: Coroutine[Any, Any, None]) -> None:
-        self._tasks.running[exchange] = here = Here()
-        try:
-            await here.run(work)
-        finally:
-            self._tasks.running.pop(exchange, None)
 
     async def _exchange(self, request: HttpRequest) -> None:
         session = self._session or self._open_session()
@@ -121,3 +112,9 @@ def _call_at(when: float, callback: Callable[[], None]) -> asyncio.TimerHandle:
 
 def _start(work: Awaitable[None]) -> asyncio.Task[None]:
     return start_task(asyncio.get_running_loop(), work)
+
+
+def _here() -> Here:
+    task = asyncio.current_task()
+    assert task is not None
+    return Here(task, asyncio.CancelledError, partial(asyncio.sleep, 0))
