@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import codecs
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
-__all__ = ["LastWords", "child_environment"]
+__all__ = ["LastWords", "child_environment", "words_of"]
 
 logger = logging.getLogger("mcp_sansio.client")
 
@@ -32,6 +32,13 @@ _QUOTED = 2000
 def child_environment(own: Mapping[str, str], added: Mapping[str, str] | None) -> dict[str, str]:
     """The environment of a server: what is harmless and needed of the client's `own`, and all of `added`."""
     return {name: value for name, value in own.items() if name in _INHERITED} | dict(added or {})
+
+
+def words_of(args: Sequence[str]) -> list[str]:
+    """The arguments of a server's command. Raises ``TypeError`` for one string, which is a sequence of letters too."""
+    if isinstance(args, str):
+        raise TypeError(f"args must be a list of strings, not the string {args!r}")
+    return list(args)
 
 
 class LastWords:

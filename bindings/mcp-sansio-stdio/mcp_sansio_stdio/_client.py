@@ -10,7 +10,7 @@ from functools import partial
 from typing import Unpack
 
 from mcp_sansio import Adapter, AdapterSet, ClientOptions, Runtime, StreamClientApi
-from mcp_sansio.child_process import LastWords
+from mcp_sansio.child_process import LastWords, words_of
 
 from ._channel import Channel
 from ._process import Child, start
@@ -49,11 +49,9 @@ class StdioClient(StreamClientApi["asyncio.Future[None]"]):
         grace: float = 2.0,
         **options: Unpack[ClientOptions],
     ) -> None:
-        if isinstance(args, str):  # a sequence too, of letters
-            raise TypeError(f"args must be a list of strings, not the string {args!r}")
         runtime = Runtime(now=time.monotonic, token_bytes=os.urandom, event=asyncio.Event)
         super().__init__(adapter, options, runtime=runtime, start=asyncio.ensure_future)
-        self._start = partial(start, command, args, env, cwd)
+        self._start = partial(start, command, words_of(args), env, cwd)
         self._last_words = LastWords(on_stderr)
         self._grace = grace
 
