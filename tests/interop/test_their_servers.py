@@ -162,6 +162,16 @@ async def test_asking(way: Way, where: Where) -> None:
             assert text(await ours.call_tool("folders")) == "home=file:///home/ada, None=file:///tmp"
 
 
+async def test_many_calls_at_once(way: Way, where: Where) -> None:
+    """Each comes to its own result, whatever else is asked meanwhile."""
+    asking = 0 if way in UNASKED else 10
+    async with meeting(way, where, on_ask=lambda request: accept(name=request["params"]["message"][10:-1])) as ours:
+        sums = (ours.call_tool("add", {"a": number, "b": 1}) for number in range(50))
+        names = (ours.call_tool("confirm", {"what": str(number)}) for number in range(asking))
+        said = [text(result) for result in await asyncio.gather(*sums, *names)]
+        assert said == [*(str(number + 1) for number in range(50)), *(f"accept: {number}" for number in range(asking))]
+
+
 @pytest.mark.parametrize("way", [way for way in WAYS if way.is_modern], ids=str)
 async def test_the_manual_round(way: Way, where: Where) -> None:
     """Without anybody to ask, the question is what the caller gets, and the answer goes with the next call."""
