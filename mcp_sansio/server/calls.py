@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -150,7 +150,7 @@ class RunningCall(Struct, eq=False):
         if was is not CallState.RUNNING:
             return
         if self._questions:
-            self._settle()
+            self._withdraw(self._questions, "the call that asked is over")
         adapter, registry = self.call.adapter, self.server.registry
         try:
             message = adapter.encode(self.call, registry, outcome)
@@ -163,19 +163,21 @@ class RunningCall(Struct, eq=False):
         self.outlet.wake()
 
     def cancel(self) -> None:
-        """Give the call up: no reply, nothing more sent for it, its task to be cancelled."""
+        """Give the call up: no reply, what it asked is withdrawn, its task to be cancelled."""
         was, self.state = self.state, advance(CALL, self.state, CallInput.CANCEL)
         if was is not CallState.RUNNING:
             return
-        self._settle()
+        self._withdraw(self._questions, "the call that asked was cancelled")
         if self._cancelled is not None:
             self._cancelled.set()
         self.outlet.gone(self)
         self.outlet.wake()
 
-    def _settle(self) -> None:
-        questions, self._questions = self._questions, ()
+    def _withdraw(self, questions: Iterable[Question], reason: str) -> None:
+        """Nobody waits for the answers any more: the user need not go on (basic/utilities/cancellation)."""
         for question in questions:
+            self._forget(question)
+            self.outlet.send(self.call.adapter.encode_withdrawal(question.id, reason))
             self.server.questions.close(question)
             question.event.set()
 
@@ -251,11 +253,8 @@ class RunningCall(Struct, eq=False):
             seconds = self.server.config.call_timeout
             self.finish(Failure(FailureKind.TIMED_OUT, f"the call took longer than {seconds:g} seconds"))
             return True
-        for question in [question for question in self._questions if question.deadline <= now]:
-            self._forget(question)
-            self.outlet.send(self.call.adapter.encode_withdrawal(question.id, "nobody answered in time"))
-            self.server.questions.close(question)
-            question.event.set()
+        late = [question for question in self._questions if question.deadline <= now]
+        self._withdraw(late, "nobody answered in time")
         return False
 
 

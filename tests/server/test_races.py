@@ -221,18 +221,24 @@ def test_answers_that_come_twice_late_or_from_elsewhere(version: str) -> None:
     assert len(naps.simulation.server.questions) == 0
 
 
+def withdrawn(question: Any, reason: str) -> Any:
+    params = {"requestId": question["id"], "reason": reason}
+    return {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}
+
+
 @pytest.mark.parametrize("version", PUSHED)
 def test_an_answer_after_its_call_was_cancelled(version: str) -> None:
     naps = Naps()
     channel, speaker = Channel(version, naps.simulation), Http(version, naps.simulation)
     [question] = channel.call("gate")
-    assert channel.send(cancelled(1)) == []
+    assert channel.send(cancelled(1)) == [withdrawn(question, "the call that asked was cancelled")]
     assert channel.answer(question, elicit_accept()) == []
     response = speaker.call("gate")
     [question] = response.messages
     speaker.post(cancelled(1))
     assert speaker.answer(question, elicit_accept()).status == 202
-    assert (len(response.messages), response.ended) == (1, True)
+    assert response.messages == [question, withdrawn(question, "the call that asked was cancelled")]
+    assert response.ended
     assert (len(naps.simulation.server.questions), len(naps.simulation.scheduler)) == (0, 0)
 
 
