@@ -213,10 +213,11 @@ class TestACall:
         assert Run("server", "--read", "loaf:1").lines == ["[binary, 4 bytes]"]
         assert Run("server", "--read", "no:such").status == 1
 
-    def test_within_its_time(self) -> None:
-        """Its bound is the client's to keep."""
+    @pytest.mark.parametrize("word", ["soon", "-1", "0", "nan", "inf"])
+    def test_within_what_is_no_time(self, word: str, capsys: pytest.CaptureFixture[str]) -> None:
         with pytest.raises(SystemExit):
-            Run("server", "--call", "price", "--timeout", "soon")
+            Run("server", f"--timeout={word}")
+        assert f"argument --timeout: invalid seconds value: '{word}'" in capsys.readouterr().err
 
 
 class TestTheCommandLine:

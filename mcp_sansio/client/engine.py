@@ -374,4 +374,6 @@ def _is_time(seconds: object) -> bool:
 def _window(adapters: Adapter | AdapterSet | None) -> AdapterSet:
     if adapters is None:
         return AdapterSet.default()
+    if isinstance(adapters, str):  # the type checker sees that, and not everybody has one
+        raise TypeError(f"a revision is chosen by an adapter: AdapterSet.default().by_version[{adapters!r}]")
     return adapters if isinstance(adapters, AdapterSet) else AdapterSet([adapters])

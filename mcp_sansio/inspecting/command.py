@@ -8,10 +8,12 @@ import logging
 import re
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
+from math import inf
 from typing import Any, TextIO
 
 from mcp_sansio.adapters.selection import AdapterSet
 from mcp_sansio.client.api import ClientApi
+from mcp_sansio.client.config import ClientConfig
 from mcp_sansio.errors import CallTimeout, ConnectionLost, McpError, NegotiationFailed, ServerError, ToolError
 from mcp_sansio.outcome import InputRequest
 from mcp_sansio.types import JSON, CallToolResult
@@ -68,6 +70,13 @@ def _write(file: TextIO, text: str) -> None:
     file.flush()
 
 
+def seconds(word: str) -> float:
+    """A time on the command line. Raises ``ValueError``."""
+    if not 0 < (given := float(word)) < inf:
+        raise ValueError(f"{word} is no time that can pass")
+    return given
+
+
 class Command:
     """A command that shows what a server is, or has it do one thing.
 
@@ -103,7 +112,7 @@ class Command:
         add("--json", action="store_true", help="print JSON, for programs")
         add("-v", "--verbose", action="store_true", help="show what goes over the wire")
         add("--revision", metavar="DATE", help="the protocol revision to speak, instead of finding out")
-        add("--timeout", type=float, metavar="SECONDS", help="how long a call may take")
+        add("--timeout", type=seconds, metavar="SECONDS", help="how long the server may take for an answer")
         add_options(self._parser)
 
     def main(self, argv: Sequence[str], run: Run, terminal: Terminal) -> int:
@@ -144,7 +153,10 @@ class _Session:
     async def run(self, make: Callable[..., ClientApi]) -> int:
         """The exit status."""
         try:
-            async with make(on_ask=self._answer, on_progress=self._progress, on_log=self._log) as client:
+            # For all that is asked of the server, what it is and speaks included.
+            config = None if self._options.timeout is None else ClientConfig(timeout=self._options.timeout)
+            told = {"on_ask": self._answer, "on_progress": self._progress, "on_log": self._log}
+            async with make(config=config, **told) as client:
                 await self._act(client)
         except (ConnectionLost, NegotiationFailed, CallTimeout) as error:
             self._fail(error, UNREACHABLE)
@@ -155,17 +167,15 @@ class _Session:
         return INTERRUPTED if self._interrupted else self._status
 
     async def _act(self, client: ClientApi) -> None:
-        timeout = {} if self._options.timeout is None else {"timeout": self._options.timeout}
         if self._options.call:
             name, *words = self._options.call
             schema = next((tool.input_schema for tool in await client.list_tools() if tool.name == name), None)
-            self._show_result(await client.call_tool(name, arguments_of(words, schema), **timeout))
+            self._show_result(await client.call_tool(name, arguments_of(words, schema)))
         elif self._options.prompt:
             name, *words = self._options.prompt
-            arguments = arguments_of(words, _TEXTS)
-            self._show_result(await client.get_prompt(name, arguments, **timeout))
+            self._show_result(await client.get_prompt(name, arguments_of(words, _TEXTS)))
         elif self._options.read is not None:
-            self._show_result(await client.read_resource(self._options.read, **timeout))
+            self._show_result(await client.read_resource(self._options.read))
         else:
             await self._describe(client)
 

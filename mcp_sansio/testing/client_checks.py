@@ -83,7 +83,7 @@ class ClientScene(Scene):
     client: ChannelServer
     rules: ClassVar[Mapping[int, str]] = {
         2: "hand in the facts, all of them, in the order in which they happened, and call _pump after each",
-        3: "_flush has data_to_send() sent, in order, and the timer set to next_deadline()",
+        3: "_flush has data_to_send() sent, in order, and one timer kept for next_deadline(): handle_timeout and _pump",
         4: "_spawn runs work in a task of its own, and returns what cancels it",
         5: "close calls the engine's, pumps, and lets go of what the transport holds",
     }

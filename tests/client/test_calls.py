@@ -426,6 +426,12 @@ def test_a_method_is_no_operation() -> None:
         settled(VERSIONS[0]).engine.call(method, {"name": "echo"})
 
 
+def test_the_name_of_a_revision_is_no_adapter() -> None:
+    name: Any = VERSIONS[0]
+    with pytest.raises(TypeError, match=rf"^a revision is chosen by an adapter: .*by_version\['{VERSIONS[0]}'\]$"):
+        ClientConnection(runtime=Line().engine.runtime, adapters=name)
+
+
 # Giving up ------------------------------------------------------------------------------------------------------------
 
 

@@ -65,6 +65,7 @@ def test_the_wire_and_the_servers_errors() -> None:
         (["--", sys.executable, "-c", "raise SystemExit('boom')"], 3, "the server exited with status 1"),
         (["--cwd=/no/such/folder", *SERVER], 3, "/no/such/folder"),
         (["--call", "echo", "text", *SERVER], 2, "'text' is no argument"),
+        (["--timeout=0.5", "--", "sleep", "60"], 3, "no answer to initialize within 0.5 seconds"),
         (["--env=OVENS", *SERVER], 2, "argument --env: 'OVENS' has no '=' after a name"),
         ([], 2, "what server?"),
     ],
