@@ -7,6 +7,7 @@ framing, as for standard input and output (basic/transports, "stdio").
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 from typing import Any, Protocol
 
 from .driving import Alarm, Handle
@@ -126,25 +127,31 @@ class StreamDriver:
         self._stop_looking()
         self.ended()
 
-    async def taken_in(self) -> None:
-        """Wait until the engine has had everything that came in up to the end, for as long as the peer reads."""
+    async def taken_in(self, within: float = inf) -> None:
+        """Wait until the engine has had everything that came in up to the end, for as long as the peer reads.
+
+        `within` is how many seconds that may take whatever the peer does.
+        """
         await self._while_it_moves(
-            lambda: self._lines.held or not self._lines.at_eof, lambda: (self._lines.fed, self.sink.written)
+            lambda: self._lines.held or not self._lines.at_eof, lambda: (self._lines.fed, self.sink.written), within
         )
 
-    async def sent(self) -> None:
-        """Wait until everything is written, for as long as the peer reads."""
+    async def sent(self, within: float = inf) -> None:
+        """Wait until everything is written, for as long as the peer reads. For `within` see `taken_in`."""
         fed = self._lines.fed  # what comes in meanwhile, maybe without end, is no sign that it reads
-        await self._while_it_moves(lambda: self.sink.pending, lambda: (fed, self.sink.written))
+        await self._while_it_moves(lambda: self.sink.pending, lambda: (fed, self.sink.written), within)
 
-    async def _while_it_moves(self, left: Callable[[], int], place: Callable[[], tuple[int, int]]) -> None:
-        while left():
+    async def _while_it_moves(
+        self, left: Callable[[], int], place: Callable[[], tuple[int, int]], within: float
+    ) -> None:
+        until = self._loop.time() + within
+        while left() and self._loop.time() < until:
             if place() == self._stuck:
                 return
             self._stuck = place()
             self._idle = idle = self._event()
             # Whether anything moved meanwhile is what counts, and not which of the two it is.
-            timer = self._loop.call_at(self._loop.time() + PATIENCE, idle.set)
+            timer = self._loop.call_at(min(self._loop.time() + PATIENCE, until), idle.set)
             try:
                 await idle.wait()
             finally:

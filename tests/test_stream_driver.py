@@ -257,6 +257,27 @@ class TestWaiting:
             driver.turns.pass_time(PATIENCE)
         await waiting
 
+    async def test_no_longer_than_there_is_time_however_slowly_it_reads(self) -> None:
+        driver = Driver()
+        driver.pipe.pending = 7
+        waiting = asyncio.ensure_future(driver.sent(within=2.5 * PATIENCE))
+        for seconds in (PATIENCE, PATIENCE, PATIENCE / 2):
+            await turn()
+            assert not waiting.done()
+            driver.pipe.written += 1
+            driver.turns.pass_time(seconds)
+        await waiting
+
+    async def test_no_longer_than_there_is_time_however_much_comes_in(self) -> None:
+        driver = Driver()
+        waiting = asyncio.ensure_future(driver.taken_in(within=2.5 * PATIENCE))
+        for seconds in (PATIENCE, PATIENCE, PATIENCE / 2):
+            await turn()
+            assert not waiting.done()
+            driver.receive(b"a\n")
+            driver.turns.pass_time(seconds)
+        await waiting
+
     async def test_until_everything_is_taken_in(self) -> None:
         driver = Driver()
         driver.receive(b"".join(b"%d\n" % number for number in range(100)))

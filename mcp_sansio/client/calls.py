@@ -51,11 +51,12 @@ class OutgoingCall(Struct, eq=False, kw_only=True):
     request: OutgoingRequest | None = None
     #: Takes the outcome in place of the caller, for the calls that the engine makes itself.
     then: Callable[[OutgoingCall], None] | None = None
-    #: Times, in the runtime's seconds. While `pauses` are open the deadline stands still.
+    #: Times, in the runtime's seconds. While `pauses` are open the deadline stands still, for `pause_left` in all.
     started: float = 0.0
     deadline: float | None = None
     pauses: int = 0
     paused_at: float = 0.0
+    pause_left: float = 0.0
     #: What its rounds have gathered.
     rounds: int = 0
     questions: dict[str, Question] = {}
@@ -115,12 +116,14 @@ class OutgoingCall(Struct, eq=False, kw_only=True):
         """It does no more: what was waited for does not count, and the server has its full time again."""
         self.pauses -= 1
         if self.pauses == 0:
-            self.started += now - self.paused_at
+            paused = min(now - self.paused_at, self.pause_left)
+            self.pause_left -= paused
+            self.started += paused
             self.extend(now)
 
     def due(self) -> float | None:
         """When it is to be given up, if nothing comes."""
-        return None if self.pauses else self.deadline
+        return self.deadline + self.pause_left if self.pauses and self.deadline is not None else self.deadline
 
 
 class Purpose(Enum):
@@ -137,7 +140,7 @@ class OutgoingRequest(Struct, eq=False, kw_only=True):
     `params` are as they are sent, and `message` is the request's bytes. `extra` is the transport's own.
     """
 
-    id: RequestId
+    id: int
     purpose: Purpose
     operation: Operation
     method: str

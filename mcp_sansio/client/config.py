@@ -13,8 +13,9 @@ class ClientConfig:
     `max_timeout` how long it may take whatever progress it makes. `probe_timeout` is how long a server may keep silent
     about what it speaks before the handshake is tried; it is never more than half of what the call that waits has.
     `ask_timeout` is how long a question of the server may wait for its answer; the call's own time stands still
-    meanwhile. `reconnect_delay` is the pause before a stream that ended is opened again, doubled each time up to
-    `max_reconnect_delay`, and `max_reconnects` how often that is tried in a row.
+    meanwhile, for no more than `max_rounds` times as long in all. `reconnect_delay` is the pause before a stream that
+    ended is opened again, doubled each time up to `max_reconnect_delay`, and `max_reconnects` how often that is tried
+    in a row.
 
     HTTP: `settle_timeout` is how long calls wait for the end of the handshake to arrive and for the stream that
     questions may come on. `endpoint_timeout` is how long a server of the first HTTP transport may take to name its

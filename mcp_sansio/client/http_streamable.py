@@ -159,7 +159,7 @@ class Streamable:
             del self.client.flight.waiting[call]
             self.client.flight.send(call)
         else:
-            self.client.negotiation.start()
+            self.client.negotiation.start(call)
 
     def _leave(self) -> None:
         self._listening.close()

@@ -83,6 +83,7 @@ class InFlight:
             params=params,
             timeout=timeout,
             max_timeout=max(timeout, config.max_timeout) if max_timeout is None else max_timeout,
+            pause_left=config.ask_timeout * config.max_rounds,
         )
 
     def internal_call(
@@ -113,7 +114,7 @@ class InFlight:
         negotiation = self._engine.negotiation
         if negotiation.state is not NegotiationState.READY:
             self.park(call)
-            negotiation.start()
+            negotiation.start(call)
             return
         adapter = negotiation.adapter
         assert adapter is not None

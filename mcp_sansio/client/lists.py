@@ -39,6 +39,8 @@ _CHANGED_BY = {
 }
 
 
+#: So many entries that cannot be used are named. A list may hold as many more as it may have entries.
+_MOST_NAMED = 100
 #: A list may be kept for a year at most (in milliseconds): a number may have any number of digits.
 _LONGEST = 365 * 24 * 3600 * 1000
 
@@ -53,6 +55,8 @@ class _Gathered:
     cursor: str | None = None
     seen: set[str] = attrs.field(factory=set)
     pages: int = 0
+    entries: int = 0
+    left_out: int = 0
     size: int = 0
     until: float = float("inf")
     public: bool = True
@@ -75,6 +79,10 @@ class Lists:
         self._plans: dict[str, tuple[HeaderParam, ...]] = {}
         #: When each kind of list changed last: what began to be read before is not to be kept.
         self._changed: dict[ChangeKind, float] = {}
+        #: Calls whose headers were refused, each with its error, while the list of tools is read anew for all of them,
+        #: and the last request by which that was done.
+        self._refused: list[tuple[OutgoingCall, McpError]] = []
+        self._refreshed_by = 0
 
     # What is kept
 
@@ -120,6 +128,9 @@ class Lists:
             self._engine.flight.send(call)
             return
         member, _ = LISTS[call.operation]
+        unnamed = gathered.left_out - _MOST_NAMED
+        if unnamed > 0:
+            self._engine.fault(f"{unnamed} more entries of {member} are left out", matters=True)
         whole = {**{name: value for name, value in result.items() if name != "nextCursor"}, member: gathered.items}
         self._keep(call, whole, gathered)
         if call.operation is Operation.LIST_TOOLS and not call.params:
@@ -139,11 +150,12 @@ class Lists:
         items = result.get(member)
         if not isinstance(items, list):
             raise WireFault(f"result.{member} must be a list")
-        gathered.items += [item for item in items if self._is_sound(call.operation, request, item, gathered)]
         gathered.pages += 1
+        gathered.entries += len(items)
         gathered.size += size
-        if len(gathered.items) > config.max_items or gathered.size > config.max_list:
+        if gathered.entries > config.max_items or gathered.size > config.max_list:
             raise WireFault(f"the list is longer than {config.max_items} entries or {config.max_list} bytes")
+        gathered.items += [item for item in items if self._is_sound(call.operation, request, item, gathered)]
         self._time(gathered, result)
         gathered.cursor = cursor = result.get("nextCursor")
         if cursor is None:
@@ -184,8 +196,10 @@ class Lists:
             if isinstance(record, Tool):
                 self._plan(request, record, gathered)
         except (WireFault, DeclarationError) as fault:
-            name = item.get("name") if isinstance(item, dict) else None
-            self._engine.fault(f"an entry of {member} is left out, {str(name)[:100]!r}: {fault}", matters=True)
+            gathered.left_out += 1
+            if gathered.left_out <= _MOST_NAMED:
+                name = item.get("name") if isinstance(item, dict) else None
+                self._engine.fault(f"an entry of {member} is left out, {str(name)[:100]!r}: {fault}", matters=True)
             return False
         return True
 
@@ -204,7 +218,7 @@ class Lists:
         return self._plans.get(call.params["name"], ())
 
     def refresh_for(self, call: OutgoingCall, error: McpError) -> bool:
-        """The headers of `call` were refused: read the list of tools anew and try once more.
+        """The headers of `call` were refused: read the list of tools anew, once for all such calls, and try once more.
 
         Source: basic/transports/streamable-http, "Client Behavior".
         """
@@ -212,15 +226,22 @@ class Lists:
             return False
         call.refreshed = True
         call.advance(CallInput.PARK)
-        self._kept.pop(Operation.LIST_TOOLS, None)
-
-        def go_on(listing: OutgoingCall) -> None:
-            if call.ended:
-                return
-            if isinstance(listing.outcome, Failed):
-                self._engine.flight.end(call, Failed(error))
-            else:
-                self._engine.flight.send(call)
-
-        self._engine.flight.internal_call(Operation.LIST_TOOLS, {}, go_on)
+        if call.request is not None and call.request.id < self._refreshed_by:
+            self._engine.flight.send(call)  # it was sent before the list was read
+            return True
+        self._refused.append((call, error))
+        if len(self._refused) == 1:
+            self._kept.pop(Operation.LIST_TOOLS, None)
+            self._engine.flight.internal_call(Operation.LIST_TOOLS, {}, self._refreshed)
         return True
+
+    def _refreshed(self, listing: OutgoingCall) -> None:
+        refused, self._refused = self._refused, []
+        has_failed = isinstance(listing.outcome, Failed)
+        if listing.request is not None and not has_failed:
+            self._refreshed_by = listing.request.id
+        for call, error in refused:
+            if has_failed:
+                self._engine.flight.end(call, Failed(error))
+            elif not call.ended:
+                self._engine.flight.send(call)

@@ -78,9 +78,10 @@ class Negotiation:
 
     # Commands
 
-    def start(self) -> None:
-        """Find out, unless that goes on already or is done."""
+    def start(self, call: OutgoingCall) -> None:
+        """Find out, since `call` waits for it, unless that goes on already or is done."""
         if self.state is not NegotiationState.NEW:
+            self._hurry(call)
             return
         known = self._engine.adapters.by_version.get(self.known.revision) if self.known is not None else None
         if known is not None and not known.has_handshake:
@@ -182,12 +183,20 @@ class Negotiation:
         self._tried[adapter.version] += 1
         asked = self._engine.flight.make_request(Purpose.PROBE, Operation.DESCRIBE, adapter, {})
         if self._steps:
-            asked.deadline = self._engine.runtime.now() + self._patience()
+            waiting = self._engine.flight.waiting
+            shortest = min((call.timeout for call in waiting), default=self._engine.config.timeout)
+            asked.deadline = self._silent_until(shortest)
         self._send(asked)
 
-    def _patience(self) -> float:
-        shortest = min((call.timeout for call in self._engine.flight.waiting), default=self._engine.config.timeout)
-        return min(self._engine.config.probe_timeout, shortest / 2)
+    def _hurry(self, call: OutgoingCall) -> None:
+        """One more waits, perhaps with less time than the others: the handshake must still come in time for it."""
+        for asked in self._pending:
+            if asked.deadline is not None:
+                asked.deadline = min(asked.deadline, self._silent_until(call.timeout))
+
+    def _silent_until(self, timeout: float) -> float:
+        """How long the server may keep silent where a call of that timeout waits."""
+        return self._engine.runtime.now() + min(self._engine.config.probe_timeout, timeout / 2)
 
     def _initialize(self, adapter: Adapter) -> None:
         self.state = advance(NEGOTIATION, self.state, NegotiationInput.HANDSHAKE)
@@ -286,14 +295,8 @@ class Negotiation:
             self._fail(error)
 
     def _common(self, versions: Collection[str], *, has_handshake: bool, but: Collection[str] = ()) -> Adapter | None:
-        return next(
-            (
-                adapter
-                for adapter in self._engine.adapters.adapters
-                if adapter.has_handshake is has_handshake and adapter.version in versions and adapter.version not in but
-            ),
-            None,
-        )
+        held = (one for one in self._engine.adapters.adapters if one.has_handshake is has_handshake)
+        return next((one for one in held if one.version in versions and one.version not in but), None)
 
     def _modern_again(self, versions: Collection[str], tried: Mapping[str, int]) -> Adapter | None:
         """The best without a handshake that was not `tried`, or was tried once.

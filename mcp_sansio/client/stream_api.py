@@ -20,6 +20,9 @@ from .options import ClientOptions, callbacks_of, engine_options_of
 
 T = TypeVar("T", bound=Task)
 
+#: Seconds for what a server has said up to its end to be taken in. Whoever still holds its output may write for ever.
+_AFTERMATH = 2.0
+
 
 class StreamClientApi(ClientApi, Generic[T]):
     """Calls a server at the end of a stream. A binding subclasses it and supplies `_connect`, `_hang_up` and `_let_go`.
@@ -29,6 +32,8 @@ class StreamClientApi(ClientApi, Generic[T]):
 
     _engine: ClientConnection
     _driver: StreamDriver | None = None
+    #: How many seconds the server may take, as the client is closed, to read what was sent to it before.
+    _grace = 2.0
 
     def __init__(
         self,
@@ -101,12 +106,12 @@ class StreamClientApi(ClientApi, Generic[T]):
         reason = "the client was closed"
         try:
             await driver.at_end.wait()
-            await driver.sent()
+            await driver.sent(self._grace)
         finally:
             try:
                 driver.sink.close()
                 reason = await self._hang_up()
-                await driver.taken_in()
+                await driver.taken_in(_AFTERMATH)
             finally:
                 driver.finish(partial(self._engine.receive_eof, reason))
                 driver.stop()

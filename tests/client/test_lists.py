@@ -151,6 +151,25 @@ def test_case_87_one_bad_tool_hides_no_other(version: str, bad: JSON) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
+def test_entries_that_are_left_out_are_bounded_as_well(version: str) -> None:
+    line = settled(version, config=ClientConfig(max_items=500))
+    call = line.engine.call(Operation.LIST_TOOLS)
+    line.take()
+    events = line.reply({"tools": [1] * 300, "nextCursor": "a"})
+    line.take()
+    events += line.reply({"tools": [*page(Operation.LIST_TOOLS, "a")["tools"], *[1] * 150]})
+    assert outcome_of(call) == page(Operation.LIST_TOOLS, "a")
+    *named, last = faults(events)
+    assert ({*named}, len(named)) == ({"an entry of tools is left out, 'None': it must be an object"}, 100)
+    assert last == "350 more entries of tools are left out"
+    over = line.engine.call(Operation.LIST_TOOLS)
+    line.take()
+    events = line.reply({"tools": [1] * 501})
+    assert failure_of(over)[1].startswith("the list is longer than 500 entries")
+    assert faults(events) == []
+
+
+@pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("operation", [Operation.LIST_PROMPTS, Operation.LIST_RESOURCES])
 @pytest.mark.parametrize("bad", [None, {}, {"name": 5}, {"name": "x", "uri": 5, "arguments": 5}])
 def test_nor_does_any_other_bad_entry(version: str, operation: Operation, bad: JSON) -> None:
@@ -278,6 +297,27 @@ def test_case_25_refused_headers_have_the_list_read_anew_and_the_call_made_once_
     line.refuse(-32020, "still")
     assert failure_of(call) == ("ServerError", "still (code -32020)")
     assert line.methods() == []
+
+
+@pytest.mark.parametrize("version", ENVELOPE)
+def test_case_25_the_list_is_read_anew_once_however_many_calls_were_refused(version: str) -> None:
+    line = settled(version, make=WithHeaders)
+    arguments = {"name": "t", "arguments": {"region": "x"}}
+    calls = [line.engine.call(Operation.CALL_TOOL, arguments) for _ in range(3)]
+    line.take()
+    line.refuse(-32020, id=2)
+    line.refuse(-32020, id=3)
+    assert line.methods() == ["tools/list"]
+    line.reply({"tools": [REGION]}, 5)
+    assert line.methods() == ["tools/call"] * 2
+    line.refuse(-32020, id=4)
+    assert line.methods() == ["tools/call"], "it was sent before the list was read"
+    for number in (6, 7, 8):
+        line.reply({"content": []}, number)
+    assert [outcome_of(call) for call in calls] == [{"content": []}] * 3
+    line.engine.call(Operation.CALL_TOOL, arguments)
+    line.refuse(-32020, id=9)
+    assert line.methods() == ["tools/list"], "its headers are those of the list that was read"
 
 
 @pytest.mark.parametrize("version", ENVELOPE)

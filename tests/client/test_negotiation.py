@@ -194,6 +194,19 @@ def test_case_8_the_probe_leaves_the_call_the_time_to_try_the_handshake(timeout:
 
 
 @both_eras
+@pytest.mark.parametrize(("timeout", "due"), [(60, 5.0), (4, 3.0), (0.5, 1.25)])
+def test_the_probe_leaves_a_call_that_comes_later_its_time_as_well(timeout: float, due: float) -> None:
+    line = Line()
+    line.engine.call(Operation.LIST_PROMPTS)
+    line.wait(1)
+    later = line.engine.call(Operation.LIST_PROMPTS, timeout=timeout)
+    line.take()
+    assert line.engine.next_deadline() == due
+    line.wait(due - 1)
+    assert (line.methods(), later.ended) == (["initialize"], False)
+
+
+@both_eras
 @pytest.mark.parametrize("code", [-32020, -32021, -32022])
 def test_case_8_a_modern_error_stays_modern(code: int) -> None:
     line = Line()

@@ -477,6 +477,21 @@ def test_a_pushed_question_that_nobody_answers(version: str) -> None:
     assert failure_of(made)[0] == "CallTimeout"
 
 
+@pytest.mark.parametrize("version", HANDSHAKE)
+def test_questions_without_end_hold_no_call_for_ever(version: str) -> None:
+    """One is always open, and none for too long: the time of a call stands still for so long in all."""
+    config = ClientConfig(ask_timeout=5, max_rounds=4, max_timeout=20)
+    line = settled(version, can_answer=True, config=config)
+    asked, quiet = call(line, timeout=3), call(line)
+    line.take()
+    for number in range(10):
+        push(line, MODEL, number)
+        if asked.ended:
+            break
+        line.wait(4)
+    assert (line.clock(), failure_of(asked)[0], quiet.ended) == (24.0, "CallTimeout", False)
+
+
 @pytest.mark.parametrize("version", PUSHED)
 def test_a_pushed_elicitation_that_nobody_answers_is_cancelled(version: str) -> None:
     line = settled(version, can_answer=True, config=ClientConfig(ask_timeout=5))

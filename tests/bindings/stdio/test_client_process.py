@@ -239,6 +239,13 @@ ENDS: dict[str, tuple[str, str]] = {
         "keep = subprocess.Popen(['sh', '-c', 'trap \"\" TERM HUP; echo >&2 up; sleep 60'])",
         "hear()",
     ),
+    "leaving a child that writes all the time, in a session of its own": (
+        "",
+        "if os.fork() == 0:\n"
+        "    os.setsid()\n"
+        "    while True: os.write(1, b'{}\\n' * 5000)\n"  # until nobody reads it
+        "hear()",
+    ),
     "writing all the time": ("", "while True: os.write(1, b'x' * 10000)"),
     "writing errors all the time": ("", "while True: os.write(2, b'x' * 10000)"),
     "with its streams closed": ("", "[os.close(number) for number in (0, 1, 2)]; time.sleep(60)"),
@@ -254,6 +261,18 @@ class TestItsEnd:
             server, child = await given(script(code, grace=SHORT))
         assert not is_known(server)
         assert child is None or has_ended(child)
+
+    async def test_waits_no_longer_than_that_for_one_that_reads_ever_so_slowly(self) -> None:
+        """What still waits to be written then is of use to nobody: the calls have ended."""
+        code = "text(request(), 'ok')\nwhile True: os.read(0, 4096); time.sleep(0.3)"
+        async with script(code, grace=SHORT) as client:
+            await client.call_tool("any")
+            waiting = asyncio.ensure_future(client.call_tool("any", {"text": "x" * 2**22}))
+            await asyncio.sleep(0)
+            async with asyncio.timeout(PATIENCE):
+                await client.close()
+            with pytest.raises(ConnectionLost, match="the client was closed"):
+                await waiting
 
     async def test_waits_for_a_server_that_takes_its_time(self) -> None:
         """What it does at the end of its input, it can finish."""
