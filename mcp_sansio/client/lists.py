@@ -76,13 +76,13 @@ class Lists:
         self._engine = engine
         self._gathered: dict[OutgoingCall, _Gathered] = {}
         self._kept: dict[Operation, _Kept] = {}
+        #: What is mirrored of the arguments of each tool, and the request that the last of that was listed by.
         self._plans: dict[str, tuple[HeaderParam, ...]] = {}
+        self._planned_by = 0
         #: When each kind of list changed last: what began to be read before is not to be kept.
         self._changed: dict[ChangeKind, float] = {}
-        #: Calls whose headers were refused, each with its error, while the list of tools is read anew for all of them,
-        #: and the last request by which that was done.
+        #: Calls whose headers were refused, each with its error, while the list of tools is read anew for all of them.
         self._refused: list[tuple[OutgoingCall, McpError]] = []
-        self._refreshed_by = 0
 
     # What is kept
 
@@ -134,7 +134,7 @@ class Lists:
         whole = {**{name: value for name, value in result.items() if name != "nextCursor"}, member: gathered.items}
         self._keep(call, whole, gathered)
         if call.operation is Operation.LIST_TOOLS and not call.params:
-            self._plans = gathered.plans
+            self._plans, self._planned_by = gathered.plans, request.id
         self._engine.flight.end(call, Answered(whole))
 
     def _gather(
@@ -226,7 +226,7 @@ class Lists:
             return False
         call.refreshed = True
         call.advance(CallInput.PARK)
-        if call.request is not None and call.request.id < self._refreshed_by:
+        if call.request is not None and call.request.id < self._planned_by:
             self._engine.flight.send(call)  # it was sent before the list was read
             return True
         self._refused.append((call, error))
@@ -238,8 +238,6 @@ class Lists:
     def _refreshed(self, listing: OutgoingCall) -> None:
         refused, self._refused = self._refused, []
         has_failed = isinstance(listing.outcome, Failed)
-        if listing.request is not None and not has_failed:
-            self._refreshed_by = listing.request.id
         for call, error in refused:
             if has_failed:
                 self._engine.flight.end(call, Failed(error))

@@ -316,6 +316,7 @@ def test_case_25_the_list_is_read_anew_once_however_many_calls_were_refused(vers
         line.reply({"content": []}, number)
     assert [outcome_of(call) for call in calls] == [{"content": []}] * 3
     line.engine.call(Operation.CALL_TOOL, arguments)
+    line.take()
     line.refuse(-32020, id=9)
     assert line.methods() == ["tools/list"], "its headers are those of the list that was read"
 
