@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Hashable
+from functools import partial
 from math import inf
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -85,6 +86,12 @@ class Tasks(Generic[K, T]):
         if not task.done():
             self.running[key] = task
             task.add_done_callback(lambda _: self.running.pop(key))
+
+    def spawn(self: Tasks[Any, T], work: Awaitable[None]) -> Callable[[], None]:
+        """Run `work` under a key that nobody else has; what is returned ends it."""
+        key = object()
+        self.start(key, work)
+        return partial(self.cancel, key)
 
     def cancel(self, key: K) -> None:
         """End that task, if it has not ended already."""

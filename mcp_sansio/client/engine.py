@@ -32,10 +32,9 @@ from .lists import Lists
 from .negotiation import Negotiation
 from .questions import Questions
 from .receiving import receive
+from .timers import Timed
 
 UNKNOWN_CLIENT = Implementation(name="mcp-sansio", version="0")
-
-
 #: What is said of a fault may quote what the server said, which may be long.
 _LONGEST_FAULT = 1_000
 
@@ -88,16 +87,15 @@ class ClientEngine:
         self.questions = Questions(self)
         self.lists = Lists(self)
         self.listeners = Listeners(self)
-        self._seldom_timed = (self.negotiation, self.questions, self.listeners)
+        #: Everything with deadlines, in the order in which time passes for it.
+        self._timed: list[Timed] = [self.negotiation, self.questions, self.listeners, self.flight]
 
     # Facts in
 
     def handle_timeout(self, now: float) -> None:
         """The time of `next_deadline` has come; `now` is in the runtime's seconds."""
-        self.negotiation.handle_timeout(now)
-        self.questions.handle_timeout(now)
-        self.listeners.handle_timeout(now)
-        self.flight.handle_timeout(now)
+        for part in self._timed:
+            part.handle_timeout(now)
 
     # Commands
 
@@ -182,8 +180,8 @@ class ClientEngine:
 
         It is never later than the next deadline, and may be sooner where a call has ended long before its own.
         """
-        earliest = self.flight.next_deadline()
-        for part in self._seldom_timed:
+        earliest: float | None = None
+        for part in self._timed:
             due = part.next_deadline()
             if due is not None and (earliest is None or due < earliest):
                 earliest = due
@@ -237,10 +235,7 @@ class ClientEngine:
         """Announcements are wanted now, on a revision that sends them unasked: open what they come on."""
 
     def other_way(self, error: McpError) -> bool:
-        """The handshake was refused with `error`. True where the transport knows another way to try it.
-
-        It calls ``negotiation.retry_handshake()`` then, or ``negotiation.failed_elsewhere(error)``.
-        """
+        """The handshake was refused with `error`. True where the transport goes on in another way that it knows."""
         return False
 
     def status_of(self, request: OutgoingRequest) -> int | None:
@@ -303,7 +298,7 @@ class ClientEngine:
         """Tell the driver of `event`."""
         self._events.append(event)
 
-    def fault(self, text: str, *, matters: bool = False) -> None:
+    def fault(self, text: str, matters: bool = False) -> None:
         """The server sent something wrong that is passed over. See `ServerFaulted`."""
         self._events.append(ServerFaulted(text[:_LONGEST_FAULT], matters))
 
@@ -315,10 +310,8 @@ class ClientEngine:
         if self.log_level is None or not has_logs or adapter.method_for(Operation.SET_LOG_LEVEL) is None:
             self._go_on()
             return
-        timeout = self.config.probe_timeout
-        call = self.flight.new_call(Operation.SET_LOG_LEVEL, {"level": self.log_level}, timeout, timeout)
-        call.then = self._log_level_set
-        self.flight.start(call)
+        params = {"level": self.log_level}
+        self.flight.internal_call(Operation.SET_LOG_LEVEL, params, self._log_level_set, self.config.probe_timeout)
 
     def _log_level_set(self, call: OutgoingCall) -> None:
         if isinstance(call.outcome, Failed):

@@ -26,7 +26,7 @@ from .http_requests import ACCEPT_EITHER, HttpAbort, HttpRequest, check_headers,
 from .http_streamable import Streamable
 from .negotiation import says_legacy
 from .pair import Pair
-from .timers import Timers
+from .timers import Timers, doubled
 
 #: What is between two requests that a server asks to be made without any delay, in seconds.
 _SHORTEST_DELAY = 0.1
@@ -63,6 +63,7 @@ class HttpClientSession(ClientEngine):
             linger=config.linger,
         )
         self._carrier: Streamable | Pair = Streamable(self)
+        self._timed += [self.timers, self.exchanges]
         if self.known is not None and self.known.pair:
             self._use(Pair(self))
 
@@ -90,12 +91,6 @@ class HttpClientSession(ClientEngine):
         `reason` is for people to read. `cause` becomes that of the call's error.
         """
         self.exchanges.receive_failure(exchange, reason, cause)
-
-    def handle_timeout(self, now: float) -> None:
-        """See `ClientEngine.handle_timeout`."""
-        super().handle_timeout(now)
-        self.timers.handle_timeout(now)
-        self.exchanges.handle_timeout(now)
 
     # Commands
 
@@ -126,14 +121,6 @@ class HttpClientSession(ClientEngine):
                 if isinstance(part, HttpRequest):
                     wire_log.requested(part.method, part.url, part.headers, part.body)
         return parts
-
-    def next_deadline(self) -> float | None:
-        """See `ClientEngine.next_deadline`."""
-        earliest = super().next_deadline()
-        for due in (self.timers.next_deadline(), self.exchanges.next_deadline()):
-            if due is not None and (earliest is None or due < earliest):
-                earliest = due
-        return earliest
 
     # Getters
 
@@ -237,10 +224,6 @@ class HttpClientSession(ClientEngine):
 
     # For the carriers
 
-    def notice_failed(self, text: str, matters: bool) -> None:
-        """A message that is due no reply did not get there, or may not have."""
-        self.fault(text, matters=matters)
-
     def deliver(self, data: bytes, origin: OutgoingRequest | None) -> str | None:
         """A whole message has come. What is wrong with it, where it is no JSON."""
         try:
@@ -257,8 +240,7 @@ class HttpClientSession(ClientEngine):
         `retry` is what the server asked for, in milliseconds, and `in_vain` how often that was done for nothing.
         """
         asked = self.config.reconnect_delay if retry is None else retry / 1000
-        grown = max(asked, _SHORTEST_DELAY) * 2.0 ** min(in_vain, 32)
-        return max(asked, min(grown, self.config.max_reconnect_delay))
+        return max(asked, doubled(max(asked, _SHORTEST_DELAY), in_vain, self.config.max_reconnect_delay))
 
     def given_headers(self, own: Mapping[str, str], call: OutgoingCall | None = None) -> dict[str, str]:
         """The protocol's headers with those that the caller gave, for all requests and for this one."""

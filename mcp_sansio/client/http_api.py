@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Hashable, Mapping
-from functools import partial
 from typing import Any
 
 from mcp_sansio.adapters.base import Adapter
@@ -96,9 +95,7 @@ class HttpClientApi(ClientApi):
             await super()._woken(call)
 
     def _spawn(self, work: Work) -> Callable[[], None]:
-        key = object()
-        self._tasks.start(key, work())
-        return partial(self._tasks.cancel, key)
+        return self._tasks.spawn(work())
 
     # What the binding calls as it closes
 

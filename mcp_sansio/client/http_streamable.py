@@ -56,7 +56,7 @@ class Streamable:
     def post(self, message: bytes, adapter: Adapter, call: OutgoingCall | None, what: str) -> Notice | None:
         """Send a message that is due no reply, if it can be. `what` names it."""
         headers = self.client.post_headers(self._headers(adapter, self.session_id), call)
-        self._notice = Notice(what, self.client.notice_failed)
+        self._notice = Notice(what, self.client.fault)
         timeout = self.client.config.notice_timeout
         self.exchanges.send(self._notice, Due.NOTHING, "POST", headers, message, timeout=timeout)
         return self._notice

@@ -87,10 +87,14 @@ class InFlight:
         )
 
     def internal_call(
-        self, operation: Operation, params: Mapping[str, JSON], then: Callable[[OutgoingCall], None]
+        self,
+        operation: Operation,
+        params: Mapping[str, JSON],
+        then: Callable[[OutgoingCall], None],
+        timeout: float | None = None,
     ) -> None:
         """A call of the engine's own. `then` takes it once it has ended, and nobody is told."""
-        call = self.new_call(operation, params)
+        call = self.new_call(operation, params, timeout, timeout)
         call.then = then
         self.start(call)
 

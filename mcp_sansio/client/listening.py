@@ -24,6 +24,7 @@ from mcp_sansio.types import RequestId
 from ._state import CallInput, NegotiationState
 from .calls import Answered, Failed, OutgoingCall, OutgoingRequest
 from .events import ChangeReceived, ListenStarted
+from .timers import doubled
 
 if TYPE_CHECKING:
     from .engine import ClientEngine
@@ -68,8 +69,7 @@ class Listeners:
         return self._new_call(frozenset(kind for kind, held in wanted.items() if held), tuple(dict.fromkeys(uris)))
 
     def _new_call(self, kinds: frozenset[ChangeKind], uris: tuple[str, ...]) -> OutgoingCall:
-        timeout = self._engine.config.timeout
-        call = OutgoingCall(operation=Operation.LISTEN, params={}, timeout=timeout, max_timeout=timeout)
+        call = self._engine.flight.new_call(Operation.LISTEN, {}, max_timeout=self._engine.config.timeout)
         self._open[call] = _Listening(kinds, uris)
         return call
 
@@ -199,8 +199,8 @@ class Listeners:
         lived = call.deadline is None and now - self._own_since >= config.max_reconnect_delay
         self._failures = 0 if lived else self._failures + 1
         if self._failures <= config.max_reconnects:
-            delay = min(config.reconnect_delay * 2 ** max(0, self._failures - 1), config.max_reconnect_delay)
-            self._again_at = now + delay
+            times = max(0, self._failures - 1)
+            self._again_at = now + doubled(config.reconnect_delay, times, config.max_reconnect_delay)
 
     def call_ended(self, call: OutgoingCall) -> None:
         """`call` does not listen any more."""

@@ -37,8 +37,6 @@ _CHANGED_BY = {
     Operation.LIST_RESOURCE_TEMPLATES: ChangeKind.RESOURCES,
     Operation.LIST_PROMPTS: ChangeKind.PROMPTS,
 }
-
-
 #: So many entries that cannot be used are named. A list may hold as many more as it may have entries.
 _MOST_NAMED = 100
 #: A list may be kept for a year at most (in milliseconds): a number may have any number of digits.

@@ -120,11 +120,6 @@ class Negotiation:
             self.known = None
             self.state = advance(NEGOTIATION, self.state, NegotiationInput.FAIL)
 
-    def failed_elsewhere(self, error: McpError) -> None:
-        """The transport's other way led nowhere either."""
-        if self.state is NegotiationState.HANDSHAKING:
-            self._handshake_refused(error)
-
     def lapse(self) -> None:
         """What the handshake opened is gone, and nobody waits for it to come back: the next call opens it anew."""
         if self.state is NegotiationState.READY:
@@ -262,12 +257,8 @@ class Negotiation:
 
     def _not_modern(self, error: McpError) -> None:
         # Where the handshake has begun meanwhile, the silence before it has been understood already.
-        if self.state is not NegotiationState.PROBING:
-            return
-        if says_legacy(error):
-            self._go_on(error)
-        else:
-            self._fail(error)
+        if self.state is NegotiationState.PROBING:
+            self._go_on_after(error)
 
     def _shaken(self, result: JSON, versions: list[str] | None) -> None:
         if not isinstance(result, dict) or versions is None:
@@ -286,9 +277,9 @@ class Negotiation:
         if other is not None:
             self._initialize(other)
         elif not self._engine.other_way(error):
-            self._handshake_refused(error)
+            self._go_on_after(error)
 
-    def _handshake_refused(self, error: McpError) -> None:
+    def _go_on_after(self, error: McpError) -> None:
         if says_legacy(error):
             self._go_on(error)
         else:

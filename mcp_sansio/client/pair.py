@@ -58,7 +58,7 @@ class Pair:
         """Send a message that is due no reply, if it can be. `what` names it."""
         if self._endpoint is None:
             return None
-        self._notice = Notice(what, self.client.notice_failed)
+        self._notice = Notice(what, self.client.fault)
         self._post(self._notice, adapter.client_headers("", {}), message, call)
         return self._notice
 

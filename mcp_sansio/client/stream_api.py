@@ -95,9 +95,7 @@ class StreamClientApi(ClientApi, Generic[T]):
             raise LocalProtocolError("the client is not open: use it as `async with`, or await `open`")
 
     def _spawn(self, work: Work) -> Callable[[], None]:
-        key = object()
-        self._tasks.start(key, work())
-        return partial(self._tasks.cancel, key)
+        return self._tasks.spawn(work())
 
     # Inside
 

@@ -3,6 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from typing import Protocol
+
+#: Beyond these any delay is the longest, and numbers cease to be any.
+_MOST_DOUBLINGS = 32
+
+
+class Timed(Protocol):
+    """A part of an engine for which something is due at times, in the runtime's seconds."""
+
+    def next_deadline(self) -> float | None:
+        """When to call `handle_timeout`, or ``None``."""
+
+    def handle_timeout(self, now: float) -> None:
+        """Do what is due."""
 
 
 class Timers:
@@ -34,3 +48,8 @@ class Timers:
             if at <= now and self._set.get(key) is held:
                 del self._set[key]
                 action()
+
+
+def doubled(first: float, times: int, longest: float) -> float:
+    """How many seconds to wait before something is tried again: `first`, doubled so many `times`, up to `longest`."""
+    return min(first * 2.0 ** min(times, _MOST_DOUBLINGS), longest)

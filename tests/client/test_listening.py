@@ -272,6 +272,17 @@ def test_the_announcements_are_listened_to_again_when_they_end(version: str) -> 
 
 
 @pytest.mark.parametrize("version", ENVELOPE)
+def test_who_wants_that_may_listen_again_for_as_long_as_it_takes(version: str) -> None:
+    line = Line(version, wants_changes=True, config=ClientConfig(max_reconnects=2000))
+    line.settle(version)
+    for _ in range(1100):
+        [*_, asked] = line.take()
+        line.reply({}, asked["id"])
+        line.wait(60)
+    assert line.methods() == ["subscriptions/listen"]
+
+
+@pytest.mark.parametrize("version", ENVELOPE)
 def test_announcements_that_lasted_begin_anew_at_once(version: str) -> None:
     line = Line(version, wants_changes=True)
     line.settle(version)
