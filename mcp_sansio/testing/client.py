@@ -22,7 +22,7 @@ from mcp_sansio.types import JSON, Completion, GetPromptResult, ReadResourceResu
 from .clock import FakeClock
 from .links import link_of
 from .loops import LoopScheduler, running_scheduler
-from .recorded import Over, RecordedEngine, engine_of, settings_of
+from .recorded import Over, RecordedConnection, RecordedSession, engine_of, settings_of
 from .recorder import Recorder
 from .scheduler import Pending, Scheduler
 from .simulation import Link, Simulation
@@ -137,7 +137,9 @@ class JoinedClient(ClientApi):
     #: What lies between the client and the server.
     link: Link
 
-    def __init__(self, simulation: Simulation, engine: RecordedEngine, options: ClientOptions) -> None:
+    def __init__(
+        self, simulation: Simulation, engine: RecordedConnection | RecordedSession, options: ClientOptions
+    ) -> None:
         self.simulation = simulation
         self.recorder = engine.recorder
         super().__init__(engine, **callbacks_of(options))

@@ -6,16 +6,12 @@ from collections import deque
 from collections.abc import Hashable
 from urllib.parse import urlsplit
 
-from mcp_sansio.client.connection import ClientConnection
 from mcp_sansio.client.driver import ClientDriver
-from mcp_sansio.client.http import HttpClientSession
 from mcp_sansio.client.http_requests import HttpAbort, HttpRequest
-from mcp_sansio.server.http import HttpTransaction
 
-from .recorded import RecordedEngine
-from .recorder import Recorder
+from .recorded import RecordedConnection, RecordedSession
+from .server_replay import exchange_of
 from .simulation import SimulatedChannel, SimulatedHttp, Simulation
-from .transcript import MESSAGE_PATH, STREAM_PATH
 
 
 class ChannelLink:
@@ -24,15 +20,14 @@ class ChannelLink:
     def __init__(
         self,
         simulation: Simulation,
-        engine: ClientConnection,
+        engine: RecordedConnection,
         client: ClientDriver,
-        recorder: Recorder,
         principal: str | None,
     ) -> None:
         self.engine = engine
         self._simulation = simulation
         self._client = client
-        self._recorder = recorder
+        self._recorder = engine.recorder
         connection = simulation.server.connection(wake=simulation.stir, principal=principal)
         self._server = SimulatedChannel(simulation, connection)
         self._heard = 0
@@ -69,15 +64,14 @@ class HttpLink:
     def __init__(
         self,
         simulation: Simulation,
-        engine: HttpClientSession,
+        engine: RecordedSession,
         client: ClientDriver,
-        recorder: Recorder,
         principal: str | None,
     ) -> None:
         self.engine = engine
         self._simulation = simulation
         self._client = client
-        self._recorder = recorder
+        self._recorder = engine.recorder
         self._principal = principal
         self._responses: dict[Hashable, SimulatedHttp] = {}
         self._asked: Hashable = None
@@ -111,19 +105,9 @@ class HttpLink:
         url = urlsplit(request.url)
         target = f"{url.path}?{url.query}" if url.query else url.path
         self._recorder.requested(request.exchange, request.method, target, request.headers, request.body)
-        response = SimulatedHttp(self._simulation, self._transaction(url.path))
-        self._responses[request.exchange] = response
+        asked, wake = (request.method, target, request.headers, request.body), self._simulation.stir
         self._asked = request.exchange
-        self._simulation.add(response)
-        response.engine.receive_request(request.method, target, request.headers)
-        response.engine.receive_body(request.body)
-        response.engine.receive_end()
-
-    def _transaction(self, path: str) -> HttpTransaction:
-        server, wake = self._simulation.server, self._simulation.stir
-        if path in (STREAM_PATH, MESSAGE_PATH):
-            return server.pair_transaction(message_path=MESSAGE_PATH, principal=self._principal, wake=wake)
-        return server.http_transaction(principal=self._principal, wake=wake)
+        self._responses[self._asked] = exchange_of(self._simulation, *asked, principal=self._principal, wake=wake)
 
     def _abort(self, abort: HttpAbort) -> None:
         response = self._responses.get(abort.exchange)
@@ -149,10 +133,9 @@ class HttpLink:
 
 
 def link_of(
-    simulation: Simulation, engine: RecordedEngine, client: ClientDriver, principal: str | None
+    simulation: Simulation, engine: RecordedConnection | RecordedSession, client: ClientDriver, principal: str | None
 ) -> ChannelLink | HttpLink:
     """What joins `engine` to the simulation's server."""
-    if isinstance(engine, HttpClientSession):
-        return HttpLink(simulation, engine, client, engine.recorder, principal)
-    assert isinstance(engine, ClientConnection)
-    return ChannelLink(simulation, engine, client, engine.recorder, principal)
+    if isinstance(engine, RecordedSession):
+        return HttpLink(simulation, engine, client, principal)
+    return ChannelLink(simulation, engine, client, principal)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
 import attrs
 
@@ -46,19 +48,9 @@ class ServerRole:
         before = self._exchanges.get(label)
         if before is not None and not before.ended:
             raise ValueError(f"a request whose response goes on needs a name: {request}")
-        options: dict[str, Any] = {"principal": request.principal, "loopback": True}
-        server = self.simulation.server
-        if request.target.startswith((STREAM_PATH, MESSAGE_PATH)):
-            engine = server.pair_transaction(message_path=MESSAGE_PATH, **options)
-        else:
-            engine = server.http_transaction(**options)
-        exchange = SimulatedHttp(self.simulation, engine)
-        self.simulation.add(exchange)
+        asked = request.method, request.target, request.headers, request.body
         self._exchanges.pop(label, None)
-        self._exchanges[label] = exchange
-        engine.receive_request(request.method, request.target, request.headers)
-        engine.receive_body(request.body)
-        engine.receive_end()
+        self._exchanges[label] = exchange_of(self.simulation, *asked, principal=request.principal, loopback=True)
 
     def _taken(self, label: str) -> list[Output]:
         if self._channel is not None:
@@ -71,6 +63,27 @@ class ServerRole:
             for name, exchange in order
             if (new := exchange.unread()) is not None
         ]
+
+
+def exchange_of(
+    simulation: Simulation,
+    method: str,
+    target: str,
+    headers: Mapping[str, str] | Iterable[tuple[str, str]],
+    body: bytes,
+    **options: Any,
+) -> SimulatedHttp:
+    """A whole request, sent to the transport that `target` belongs to. `options` are those of the transaction."""
+    if urlsplit(target).path in (STREAM_PATH, MESSAGE_PATH):
+        engine = simulation.server.pair_transaction(message_path=MESSAGE_PATH, **options)
+    else:
+        engine = simulation.server.http_transaction(**options)
+    exchange = SimulatedHttp(simulation, engine)
+    simulation.add(exchange)
+    engine.receive_request(method, target, headers)
+    engine.receive_body(body)
+    engine.receive_end()
+    return exchange
 
 
 def play_server(transcript: Transcript, simulation: Simulation) -> tuple[Transcript, list[list[Output]]]:
