@@ -14,13 +14,25 @@ from mcp_sansio.types import JSON, RequestId
 from mcp_sansio.wire.json import decode
 from mcp_sansio.wire.jsonrpc import encode_batch
 
-from .checking import QUIET, SLOW, Case, Maybe, Open, Scene, has_long_reports, pushes, run, settled, shown
+from .checking import (
+    MANY,
+    QUIET,
+    SLOW,
+    SMALL,
+    Case,
+    Maybe,
+    Open,
+    Scene,
+    has_long_reports,
+    pushes,
+    run_all,
+    settled,
+    shown,
+)
 from .simulation import Simulation
 from .speaker import Said
-from .subject import FLOOD, Subject
+from .subject import FLOOD
 
-_MANY = 8
-_SMALL = 2**18
 #: No message at all, and messages that nobody may send.
 _BAD = (b"{", b"\xff\xfe", b"[]", b'"text"', b'{"jsonrpc":"2.0","id":1}', b'{"jsonrpc":"2.0","id":2,"method":"none"}')
 
@@ -61,10 +73,7 @@ async def check_channel(
     may take. Raises ``AssertionError`` for the first rule that is broken. It needs no event loop of its own: await it
     on any, or run it by `Scheduler.complete` where there is none.
     """
-    subject = Subject()
-    for case in _CASES:
-        for adapter in case.revisions(adapters or AdapterSet.default()):
-            await run(open_channel, case, adapter, patience, subject, ChannelScene)
+    await run_all(_CASES, ChannelScene, lambda adapter: open_channel, adapters, patience)
 
 
 @attrs.frozen
@@ -229,13 +238,13 @@ async def _woken(scene: ChannelScene) -> None:
 async def _in_flight(scene: ChannelScene) -> None:
     """Calls do not wait for each other."""
     await scene.open()
-    names = [f"hold-{number}" for number in range(_MANY)]
+    names = [f"hold-{number}" for number in range(MANY)]
     holds = await scene.hold(*names)
     relays = [await scene.relay(f"relay-{number}", name) for number, name in enumerate(names)]
     await scene.echo(5, "a call is not answered while others are in flight")
-    for number in reversed(range(_MANY)):
+    for number in reversed(range(MANY)):
         await scene.cancel(holds[number])
-        otherwise = f"call {number + 1} of {_MANY} is over first, and its reply does not come next"
+        otherwise = f"call {number + 1} of {MANY} is over first, and its reply does not come next"
         await scene.hear_text(5, relays[number].id, f"relay-{number} is over", otherwise)
     await scene.ended(5, "every call is over or was given up")
 
@@ -344,7 +353,7 @@ async def _shut_down(scene: ChannelScene) -> None:
 
 
 _CASES = (
-    Case("a whole conversation", _conversation, Config(max_message=_SMALL)),
+    Case("a whole conversation", _conversation, Config(max_message=SMALL)),
     Case("several events at once", _several_events, applies=lambda adapter: adapter.allows_batch),
     Case("a handler that goes on by itself", _woken, Config(max_unsent=1)),
     Case("many calls in flight", _in_flight),

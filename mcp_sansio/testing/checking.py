@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
 from typing import Any, ClassVar, Generic, NoReturn, TypeAlias, TypeVar
 
@@ -25,6 +25,10 @@ Open: TypeAlias = Callable[[Registry, Config], AbstractAsyncContextManager[T] | 
 
 #: Seconds after which what should not come counts as not coming.
 QUIET = 0.05
+#: Calls that are in flight at once.
+MANY = 8
+#: Bytes of the largest message of a conversation.
+SMALL = 2**18
 
 #: The rules of docs/transport.md, as far as a driver can be seen to keep them.
 RULES = {
@@ -122,6 +126,20 @@ def pushes(adapter: Adapter) -> bool:
 def has_long_reports(adapter: Adapter) -> bool:
     """Whether a report of progress may say more than numbers."""
     return "message" in adapter.shape.progress
+
+
+async def run_all(
+    cases: Iterable[Case[SceneT]],
+    scene: type[SceneT],
+    open_driver: Callable[[Adapter], Open[T]],
+    adapters: AdapterSet | None,
+    patience: float,
+) -> None:
+    """Run every check at those of the revisions that it is for, or of all of them. Raises ``AssertionError``."""
+    subject = Subject()
+    for case in cases:
+        for adapter in case.revisions(adapters or AdapterSet.default()):
+            await run(open_driver(adapter), case, adapter, patience, subject, scene)
 
 
 async def run(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from functools import partial
 from typing import Any, ClassVar, Protocol, TypeAlias
 
 from mcp_sansio.adapters.base import Adapter
@@ -18,9 +19,8 @@ from mcp_sansio.server.config import Config
 from mcp_sansio.types import JSON
 from mcp_sansio.wire.json import decode, encode
 
-from .checking import QUIET, Case, Maybe, Scene, run, settled, shown
+from .checking import QUIET, Case, Maybe, Scene, run_all, settled, shown
 from .simulation import SimulatedChannel, Simulation
-from .subject import Subject
 
 _MANY = 5
 _LARGE = 2**18
@@ -66,10 +66,7 @@ async def check_channel_client(
     revision with those options, and gives a `ChannelServer` at the other end of its channel. When it is left, the
     client is closed. The rest is as for `check_channel`.
     """
-    subject = Subject()
-    for case in _CASES:
-        for adapter in case.revisions(adapters or AdapterSet.default()):
-            await run(_with_options(open_client, adapter), case, adapter, patience, subject, ClientScene)
+    await run_all(_CASES, ClientScene, partial(_with_options, open_client), adapters, patience)
 
 
 def _with_options(open_client: OpenClient, adapter: Adapter) -> Callable[[Registry, Config], Any]:

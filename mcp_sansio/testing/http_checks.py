@@ -13,14 +13,12 @@ from mcp_sansio.operation import Operation
 from mcp_sansio.server.config import Config
 from mcp_sansio.wire.jsonrpc import encode_batch
 
-from .checking import QUIET, SLOW, Case, Open, has_long_reports, pushes, run, settled, shown
+from .checking import MANY, QUIET, SLOW, SMALL, Case, Open, has_long_reports, pushes, run_all, settled, shown
 from .http_scene import SESSION, TARGET, HttpClient, HttpScene, Reader
 from .simulation import Simulation
 from .speaker import Said, Speaker
-from .subject import FLOOD, Subject
+from .subject import FLOOD
 
-_MANY = 8
-_SMALL = 2**18
 #: What a server makes up: sessions, streams, questions.
 _TOKEN = re.compile(rb"[0-9a-f]{32}")
 _COMMENT = b":\n\n"
@@ -33,10 +31,7 @@ async def check_http(open_http: Open[HttpClient], *, adapters: AdapterSet | None
     those limits at the path ``/mcp``, by a server and drivers of its own each time, and gives an `HttpClient` in front
     of them. The rest is as for `check_channel`.
     """
-    subject = Subject()
-    for case in _CASES:
-        for adapter in case.revisions(adapters or AdapterSet.default()):
-            await run(open_http, case, adapter, patience, subject, HttpScene)
+    await run_all(_CASES, HttpScene, lambda adapter: open_http, adapters, patience)
 
 
 # What is checked
@@ -124,13 +119,13 @@ async def _woken(scene: HttpScene) -> None:
 async def _in_flight(scene: HttpScene) -> None:
     """Requests do not wait for each other."""
     await scene.open()
-    names = [f"hold-{number}" for number in range(_MANY)]
+    names = [f"hold-{number}" for number in range(MANY)]
     holds = await scene.hold(*names)
     relays = [await scene.relay(f"relay-{number}", name) for number, name in enumerate(names)]
     await scene.echo(5, "a call is not answered while others are in flight")
-    for number in reversed(range(_MANY)):
+    for number in reversed(range(MANY)):
         await holds[number].give_up()
-        otherwise = f"call {number + 1} of {_MANY} is over before the others, and its reply does not come"
+        otherwise = f"call {number + 1} of {MANY} is over before the others, and its reply does not come"
         await relays[number].response.text(5, f"relay-{number} is over", otherwise)
     await scene.ended(5, "every call is over or was given up")
 
@@ -264,7 +259,7 @@ async def _shut_down(scene: HttpScene) -> None:
 
 
 _CASES = (
-    Case("a whole conversation", _conversation, Config(max_message=_SMALL)),
+    Case("a whole conversation", _conversation, Config(max_message=SMALL)),
     Case("several events at once", _several_events, applies=lambda adapter: adapter.allows_batch),
     Case("a handler that goes on by itself", _woken, Config(max_unsent=1)),
     Case("many calls in flight", _in_flight),
