@@ -10,29 +10,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
 from calling import settled
+from drawn import Drawn
 from hostile_channel import HostileServer
 from mcp_sansio import Operation
 from speak import VERSIONS
-
-
-class Drawn:
-    """The choices of hypothesis."""
-
-    def __init__(self, data: Any) -> None:
-        self._data = data
-
-    def number(self, low: int, high: int) -> int:
-        number: int = self._data.draw(st.integers(low, high))
-        return number
-
-    def text(self) -> str:
-        text: str = self._data.draw(st.text(max_size=20))
-        return text
-
-    def data(self) -> bytes:
-        data: bytes = self._data.draw(st.binary(max_size=20))
-        return data
-
 
 EXAMPLES = settings(max_examples=150, stateful_step_count=15, deadline=None, suppress_health_check=list(HealthCheck))
 ACTIONS = ("start", "give_up", "answer", "reply", "notify", "push", "overlong", "pass_time")

@@ -10,28 +10,10 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
+from drawn import Drawn
 from world import ChannelWorld, Errors, HttpWorld, World
 
 EXAMPLES = settings(max_examples=150, stateful_step_count=15, deadline=None, suppress_health_check=list(HealthCheck))
-
-
-class Drawn:
-    """The choices of hypothesis."""
-
-    def __init__(self, data: Any) -> None:
-        self._data = data
-
-    def number(self, low: int, high: int) -> int:
-        number: int = self._data.draw(st.integers(low, high))
-        return number
-
-    def text(self) -> str:
-        text: str = self._data.draw(st.text(max_size=20))
-        return text
-
-    def data(self) -> bytes:
-        data: bytes = self._data.draw(st.binary(max_size=20))
-        return data
 
 
 class Machine(RuleBasedStateMachine):
