@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from enum import Enum, auto
+from io import BytesIO
 
 from msgspec import Struct
 
@@ -97,7 +98,7 @@ class Response:
         self.ending: Ending | None = None
         self._max_message = max_message
         self._max_headers = max_headers
-        self._body: list[bytes] = []
+        self._body = BytesIO()  # and no list: pieces may be small, and then each costs more than it holds
         self._size = 0
         self._events: EventDecoder | None = None
 
@@ -154,7 +155,7 @@ class Response:
             self._events.receive_data(data)
             return self._found(self._events)
         self._size += len(data)
-        self._body.append(data)
+        self._body.write(data)
         if self.status >= 300:
             return self._refused() if self._size > MAX_ERROR_BODY else []
         if self._size > self._max_message:
@@ -183,7 +184,7 @@ class Response:
             return self._refused()
         if self._events is not None:
             return self._end(_COMPLETE)
-        body = b"".join(self._body)
+        body = self._body.getvalue()
         if not body.strip():
             return self._unreadable("its body is empty")
         return [Message(body), *self._end(_COMPLETE)]
@@ -192,12 +193,12 @@ class Response:
 
     def _refused(self) -> list[Finding]:
         assert self.status is not None
-        return self._end(Refusal(self.status, self.headers, b"".join(self._body)[:MAX_ERROR_BODY]))
+        return self._end(Refusal(self.status, self.headers, self._body.getvalue()[:MAX_ERROR_BODY]))
 
     def _unreadable(self, reason: str) -> list[Finding]:
         return self._end(Unreadable(self.status, self.headers, reason))
 
     def _end(self, ending: Ending) -> list[Finding]:
         self.ending = ending
-        self._body.clear()
+        self._body.close()
         return [ending]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -35,6 +36,21 @@ def respond(*pieces: bytes, due: Due = Due.RESPONSE, status: int = 200, headers:
     for piece in pieces:
         found += response.receive_data(piece)
     return response, found + response.receive_end()
+
+
+@pytest.mark.parametrize("status", [200, 500])
+def test_a_body_in_small_pieces_takes_no_more_memory_than_in_large_ones(status: int) -> None:
+    size = MAX_ERROR_BODY
+    response = Response(Due.RESPONSE, max_message=size, max_headers=1000)
+    response.receive_response(status, JSON)
+    tracemalloc.start()
+    try:
+        for number in range(size // 2):
+            response.receive_data(b"%02d" % (number % 100))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 4 * size
 
 
 def found(*pieces: bytes, **options: Any) -> list[Finding]:
