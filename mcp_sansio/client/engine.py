@@ -16,7 +16,7 @@ from mcp_sansio.adapters.selection import AdapterSet
 from mcp_sansio.errors import CallAbandoned, ConnectionLost, McpError
 from mcp_sansio.operation import Operation
 from mcp_sansio.runtime import Runtime
-from mcp_sansio.types import JSON, Implementation, LogLevel, ServerDescription
+from mcp_sansio.types import JSON, LOG_LEVELS, Implementation, LogLevel, ServerDescription
 from mcp_sansio.wire.json import fault_of
 from mcp_sansio.wire.jsonrpc import encode_notification
 
@@ -47,6 +47,8 @@ class ClientEngine:
     can be answered. `can_answer` says that something answers questions (see `QuestionReceived`); without it a question
     that rides in a result is the call's result. `log_level` is the least severe log message wanted. `known` is what an
     earlier client found out, and `wants_changes` asks for the announcements that concern every client.
+
+    Raises ``ValueError`` for a `log_level` that is none.
     """
 
     #: Whether the server has only the two endpoints of the first HTTP transport.
@@ -70,6 +72,8 @@ class ClientEngine:
         known: Known | None = None,
         wants_changes: bool = False,
     ) -> None:
+        if log_level is not None and log_level not in LOG_LEVELS:
+            raise ValueError(f"log_level: {log_level!r} is none of {', '.join(LOG_LEVELS)}")
         self.runtime = runtime
         self.adapters = _window(adapters)
         self.client_info = client_info or UNKNOWN_CLIENT
@@ -341,6 +345,7 @@ class ClientEngine:
 
 
 _NO_TIMES = (None, None)
+_NOTIFICATIONS = frozenset({Operation.HANDSHAKE_COMPLETE, Operation.CANCEL})
 
 
 def _fault_of_call(
@@ -352,6 +357,8 @@ def _fault_of_call(
     """What is wrong with what a caller gave, or ``None``."""
     if not isinstance(operation, Operation):
         return "must be an Operation"
+    if operation in _NOTIFICATIONS:
+        return "is a notification, which the engine sends by itself"
     if "_meta" in params and not isinstance(params["_meta"], Mapping):
         return "params._meta must be a mapping"
     if times != _NO_TIMES and not all(map(_is_time, times)):

@@ -426,6 +426,17 @@ def test_a_method_is_no_operation() -> None:
         settled(VERSIONS[0]).engine.call(method, {"name": "echo"})
 
 
+@pytest.mark.parametrize("operation", [Operation.HANDSHAKE_COMPLETE, Operation.CANCEL])
+def test_a_notification_is_no_call(operation: Operation) -> None:
+    with pytest.raises(ValueError, match=f"^{operation}: is a notification, which the engine sends by itself$"):
+        settled(VERSIONS[0]).engine.call(operation)
+
+
+def test_a_level_that_nobody_knows() -> None:
+    with pytest.raises(ValueError, match=r"^log_level: 'loud' is none of debug, info, "):
+        Line(log_level="loud")
+
+
 def test_the_name_of_a_revision_is_no_adapter() -> None:
     name: Any = VERSIONS[0]
     with pytest.raises(TypeError, match=rf"^a revision is chosen by an adapter: .*by_version\['{VERSIONS[0]}'\]$"):
