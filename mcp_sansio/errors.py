@@ -36,13 +36,17 @@ class SessionExpired(McpError):
 
 # What a call of a client may come to
 
+#: Characters of a server's words that go into the text of an exception, which somebody will log.
+_MOST_QUOTED = 2_000
+
 
 class ServerError(McpError):
     """The server refused: its own words, and its own code.
 
     `code` is that of its JSON-RPC error, or ``None`` where an HTTP response had none; `message` and `data` are the
-    server's; `status` is the HTTP status, or ``None`` where there is no HTTP. `headers` are those of an HTTP response
-    that refused the request as a whole, to be looked up without regard to case: ``WWW-Authenticate``, ``Retry-After``.
+    server's, whole, and the exception's own text quotes no more than the beginning. `status` is the HTTP status, or
+    ``None`` where there is no HTTP. `headers` are those of an HTTP response that refused the request as a whole, to be
+    looked up without regard to case: ``WWW-Authenticate``, ``Retry-After``.
     """
 
     def __init__(
@@ -55,7 +59,8 @@ class ServerError(McpError):
     ) -> None:
         marks = [f"code {code}"] if code is not None else []
         marks += [f"HTTP {status}"] if status is not None else []
-        super().__init__(f"{message} ({', '.join(marks)})" if marks else message)
+        quoted = message if len(message) <= _MOST_QUOTED else message[:_MOST_QUOTED] + "…"
+        super().__init__(f"{quoted} ({', '.join(marks)})" if marks else quoted)
         self.code = code
         self.message = message
         self.data = data

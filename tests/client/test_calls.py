@@ -570,3 +570,12 @@ def test_an_adapter_a_set_or_nothing_says_what_is_spoken() -> None:
     for given, versions in ((adapters.adapters[0], VERSIONS[:1]), (adapters, VERSIONS), (None, VERSIONS)):
         engine = ClientConnection(runtime=line.engine.runtime, adapters=given)
         assert engine.adapters.versions == versions
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_words_without_end_are_kept_and_not_put_into_every_log(version: str) -> None:
+    line = settled(version)
+    call = line.engine.call(Operation.LIST_PROMPTS)
+    line.refuse(-1, "no" * 10_000)
+    error = outcome_of(call)
+    assert (str(error), error.message) == ("no" * 1_000 + "… (code -1)", "no" * 10_000)
