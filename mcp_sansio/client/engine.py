@@ -34,7 +34,7 @@ from .questions import Questions
 from .receiving import receive
 from .timers import Timed
 
-UNKNOWN_CLIENT = Implementation(name="mcp-sansio", version="0")
+_UNKNOWN_CLIENT = Implementation(name="mcp-sansio", version="0")
 #: What is said of a fault may quote what the server said, which may be long.
 _LONGEST_FAULT = 1_000
 
@@ -76,7 +76,7 @@ class ClientEngine:
             raise ValueError(f"log_level: {log_level!r} is none of {', '.join(LOG_LEVELS)}")
         self.runtime = runtime
         self.adapters = _window(adapters)
-        self.client_info = client_info or UNKNOWN_CLIENT
+        self.client_info = client_info or _UNKNOWN_CLIENT
         self.can_answer = can_answer
         self.log_level = log_level
         self.config = config or ClientConfig()

@@ -15,10 +15,9 @@ from .api import ClientApi
 from .callbacks import Work
 from .calls import OutgoingCall
 from .http import HttpClientSession
+from .http_errors import shortened
 from .http_requests import HttpRequest
 from .options import ClientOptions, callbacks_of, engine_options_of
-
-_MAX_WORDS = 300
 
 GivenHeaders = Mapping[str, str] | Callable[[], "Mapping[str, str] | Awaitable[Mapping[str, str]]"]
 """Headers of the caller's, or what gives them anew for each request."""
@@ -124,14 +123,10 @@ class HttpClientApi(ClientApi):
             await self._exchange(request)
         except Exception as error:
             # Whatever it is, somebody waits for a response that will not come now.
-            self._engine.receive_failure(request.exchange, _words_of(error), error)
+            reason = shortened(str(error)) or type(error).__name__
+            self._engine.receive_failure(request.exchange, reason, error)
         self._pump()
 
     def _pass_time(self) -> None:
         self._engine.handle_timeout(self._engine.runtime.now())
         self._pump()
-
-
-def _words_of(error: Exception) -> str:
-    """What an exception says, on one line. Those of HTTP libraries may quote a good part of what they got."""
-    return " ".join(str(error).split())[:_MAX_WORDS] or type(error).__name__

@@ -18,7 +18,8 @@ def refused(refusal: Refusal) -> ServerError:
     """A status that is no success, with the JSON-RPC error of its body or, without one, its text."""
     stated = _stated(refusal.body)
     if stated is None:
-        return ServerError(None, words(refusal.body), status=refusal.status, headers=refusal.headers)
+        text = shortened(refusal.body.decode(errors="replace")) or "the server refused the request without a word"
+        return ServerError(None, text, status=refusal.status, headers=refusal.headers)
     return ServerError(
         stated["code"], stated["message"], stated.get("data"), status=refusal.status, headers=refusal.headers
     )
@@ -37,12 +38,10 @@ def lost(method: str, reason: str, cause: BaseException | None = None) -> Connec
     return error
 
 
-def words(body: bytes) -> str:
-    """The text of an error page, on one line and no longer than anybody would read."""
-    text = " ".join(body.decode(errors="replace").split())
-    if not text:
-        return "the server refused the request without a word"
-    return text if len(text) <= _MAX_WORDS else text[:_MAX_WORDS] + "…"
+def shortened(text: str) -> str:
+    """A page, or what an exception quotes of it, on one line and no longer than anybody would read."""
+    line = " ".join(text.split())
+    return line if len(line) <= _MAX_WORDS else line[:_MAX_WORDS] + "…"
 
 
 def _stated(body: bytes) -> dict[str, Any] | None:

@@ -1,8 +1,9 @@
-"""The standalone stream of a session: what a server says without being asked (basic/transports, "Listening for
-Messages from the Server").
+"""The standalone stream of a session, on which a server says what it was not asked for.
 
 A server need not have one, and many that have none say so with another status than the one that there is for it. So
 nothing that becomes of it is anything to worry about for the calls, which go their own way.
+
+Source: basic/transports, "Listening for Messages from the Server".
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is to happen later, each thing under a key of its own."""
+"""When something is due: parts of an engine that have deadlines, timers, and how long to wait before another try."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the checks of a channel and of HTTP share: the rules of a transport, and waiting for what should happen."""
+"""What the checks of every kind of driver share: the rules of a transport, and waiting for what should happen."""
 
 from __future__ import annotations
 

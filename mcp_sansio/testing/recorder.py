@@ -13,7 +13,7 @@ from .folding import folded
 from .transcript import Names, Output, Request, Step, Transcript
 
 #: The steps that the server knows of.
-ACTING = ("C", "@")
+_ACTING = ("C", "@")
 
 
 @attrs.define
@@ -145,7 +145,7 @@ class Recorder:
         named: dict[Hashable, str] = {}
         kinds: Counter[str] = Counter()
         for entry in self._entries:
-            if entry.mark in ACTING:
+            if entry.mark in _ACTING:
                 for exchange, kind in running.items():
                     if exchange not in named:
                         kinds[kind] += 1
