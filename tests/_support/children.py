@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import sys
 from typing import Any
 
@@ -10,6 +11,10 @@ import support
 
 StdioClient = support.need("mcp_sansio_stdio").StdioClient
 
+#: Long enough for a machine that is busy; a test that waits this long has failed.
+PATIENCE = 60.0
+#: What a server that does as it should does not need.
+SHORT = 0.2
 PROGRAM = str(support.ROOT / "tests" / "bindings" / "stdio" / "program.py")
 #: Where the packages under test are, if they are not installed.
 PACKAGES = {"PYTHONPATH": os.environ["PYTHONPATH"]} if "PYTHONPATH" in os.environ else {}
@@ -60,3 +65,15 @@ def text_of(result: Any) -> str:
     """The text that a tool gave."""
     text: str = result.content[0].text
     return text
+
+
+def has_ended(pid: int) -> bool:
+    """Whether the process has ended or does so now."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        return bool(select.select([descriptor], [], [], PATIENCE)[0])
+    finally:
+        os.close(descriptor)

@@ -5,32 +5,17 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import select
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from children import PRELUDE, StdioClient, program, script, text_of
+from children import PATIENCE, PRELUDE, SHORT, StdioClient, has_ended, program, script, text_of
 from mcp_sansio import CallTimeout, ClientConfig, ConnectionLost
 
-PATIENCE = 60.0
-SHORT = 0.2
 #: Answers the first call with its text, and waits for the end.
 ECHO = "call = request(); text(call, call['params']['arguments']['text']); hear()"
-
-
-def ends(pid: int) -> bool:
-    """Whether that process is gone, or goes now."""
-    try:
-        descriptor = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return True
-    try:
-        return bool(select.select([descriptor], [], [], PATIENCE)[0])
-    finally:
-        os.close(descriptor)
 
 
 async def test_case_43_lf_goes_out_and_crlf_may_come_in() -> None:
@@ -121,7 +106,7 @@ asyncio.run(main())
     pid = int(await parent.stdout.readline())
     parent.kill()
     await parent.wait()
-    assert ends(pid)
+    assert has_ended(pid)
 
 
 DEAF = "signal.signal(signal.SIGTERM, signal.SIG_IGN)"
@@ -142,7 +127,7 @@ async def test_case_49_closing_ends_whatever_a_child_does(before: str, after: st
     async with asyncio.timeout(PATIENCE):
         async with script(code, grace=SHORT) as client:
             pids = json.loads(text_of(await client.call_tool("any")))
-    assert [ends(pid) for pid in pids if pid] == [True] * len([pid for pid in pids if pid])
+    assert [has_ended(pid) for pid in pids if pid] == [True] * len([pid for pid in pids if pid])
 
 
 @pytest.mark.parametrize("end", ["\\n", "\\r"])

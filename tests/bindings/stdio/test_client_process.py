@@ -6,7 +6,6 @@ import asyncio
 import gc
 import json
 import os
-import select
 import subprocess
 import sys
 import threading
@@ -15,27 +14,11 @@ from typing import Any
 
 import pytest
 
-from children import PRELUDE, StdioClient, script, text_of
+from children import PATIENCE, PRELUDE, SHORT, StdioClient, has_ended, script, text_of
 from mcp_sansio import ConnectionLost
 
-#: Long enough for a machine that is busy; a test that waits this long has failed.
-PATIENCE = 60.0
-#: What a server that does as it should does not need.
-SHORT = 0.2
 LAST_WORDS = "its error output ends with:\n"
 NO_NUMBERS = not Path("/proc/self/fd").exists()
-
-
-def has_ended(pid: int) -> bool:
-    """Whether the process has ended or does so now."""
-    try:
-        descriptor = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return True
-    try:
-        return bool(select.select([descriptor], [], [], PATIENCE)[0])
-    finally:
-        os.close(descriptor)
 
 
 def is_known(pid: int) -> bool:
