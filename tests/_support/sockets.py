@@ -23,7 +23,7 @@ from mcp_sansio.wire.sse import EventDecoder, ServerSentEvent
 
 support.need("mcp_sansio_aiohttp")
 
-from aiohttp import ClientResponse, ClientSession, TCPConnector, UnixConnector, web  # noqa: E402
+from aiohttp import ClientResponse, ClientSession, ClientTimeout, CookieJar, TCPConnector, UnixConnector, web  # noqa: E402
 
 from mcp_sansio_aiohttp import PRINCIPAL, Endpoint, SseEndpoint  # noqa: E402
 
@@ -33,11 +33,14 @@ __all__ = [
     "Answer",
     "Client",
     "ClientSession",
+    "ClientTimeout",
+    "CookieJar",
     "Endpoint",
     "PairClient",
     "Site",
     "SseEndpoint",
     "Stream",
+    "TCPConnector",
     "UnixConnector",
     "serving",
     "serving_each",

@@ -10,7 +10,6 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from aiohttp import ClientSession, ClientTimeout, CookieJar, TCPConnector
 
 import speak
 from callers import Client, Request, calling, initialized, json_reply, listening, plain, result
@@ -26,7 +25,7 @@ from mcp_sansio import (
     elicit_accept,
 )
 from mcp_sansio.wire.json import encode
-from sockets import Endpoint, serving
+from sockets import ClientSession, ClientTimeout, CookieJar, Endpoint, TCPConnector, serving
 
 JSON = Any
 NEWEST = speak.VERSIONS[0]

@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 
 import mcp_sansio
-import mcp_sansio_aiohttp
 import speak
+import support
 from callers import Request, baking, json_reply, listening, plain
 
-PACKAGES = [str(Path(package.__file__).parents[1]) for package in (mcp_sansio, mcp_sansio_aiohttp)]
+BINDING = support.need("mcp_sansio_aiohttp")
+PACKAGES = [str(Path(str(package.__file__)).parents[1]) for package in (mcp_sansio, BINDING)]
 
 
 async def run(*words: str, typed: str = "") -> tuple[int | None, str, str]:
