@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from enum import Enum
-from typing import Any
-
 import pytest
 
-from mcp_sansio import LocalProtocolError
+import machines
+from machines import Machine
 from mcp_sansio.client import _state
 from mcp_sansio.client._state import (
     CALL,
@@ -21,9 +18,7 @@ from mcp_sansio.client._state import (
     QuestionInput,
     QuestionState,
 )
-from mcp_sansio.states import advance
 
-Step = tuple[str, str]
 _FINDING_OUT = {
     "PROBE": "PROBING",
     "HANDSHAKE": "HANDSHAKING",
@@ -32,8 +27,8 @@ _FINDING_OUT = {
     "CLOSE": "CLOSED",
 }
 #: The whole of each table, by name; what is not here is not possible.
-MACHINES: dict[str, tuple[Any, type[Enum], type[Enum], dict[Step, str]]] = {
-    "call": (
+MACHINES = {
+    "call": Machine(
         CALL,
         CallState,
         CallInput,
@@ -51,7 +46,7 @@ MACHINES: dict[str, tuple[Any, type[Enum], type[Enum], dict[Step, str]]] = {
             ("ENDED", "END"): "ENDED",
         },
     ),
-    "negotiation": (
+    "negotiation": Machine(
         NEGOTIATION,
         NegotiationState,
         NegotiationInput,
@@ -64,7 +59,7 @@ MACHINES: dict[str, tuple[Any, type[Enum], type[Enum], dict[Step, str]]] = {
             ("CLOSED", "CLOSE"): "CLOSED",
         },
     ),
-    "question": (
+    "question": Machine(
         QUESTION,
         QuestionState,
         QuestionInput,
@@ -78,29 +73,17 @@ MACHINES: dict[str, tuple[Any, type[Enum], type[Enum], dict[Step, str]]] = {
         },
     ),
 }
-CASES = [
-    (name, state, given)
-    for name, (_, states, inputs, _) in MACHINES.items()
-    for state in states.__members__
-    for given in inputs.__members__
-]
 
 
-@pytest.mark.parametrize(("name", "state", "given"), CASES)
+@pytest.mark.parametrize(("name", "state", "given"), machines.every_input(MACHINES))
 def test_every_state_with_every_input(name: str, state: str, given: str) -> None:
-    table: Mapping[Any, Any]
-    table, states, inputs, steps = MACHINES[name]
-    if (state, given) in steps:
-        assert advance(table, states[state], inputs[given]) is states[steps[state, given]]
-        return
-    with pytest.raises(LocalProtocolError) as caught:
-        advance(table, states[state], inputs[given])
-    assert str(caught.value) == f"{given} is not possible in the state {state}"
+    MACHINES[name].check_step(state, given)
 
 
 def test_every_table_is_tried() -> None:
-    tables = {name.lower(): held for name, held in vars(_state).items() if name.isupper() and isinstance(held, Mapping)}
-    assert {name: table for name, table in tables.items() if not name.startswith("_")} == {
-        name: table for name, (table, *_) in MACHINES.items()
-    }
-    assert all(list(table) == list(states) for table, states, _, _ in MACHINES.values())
+    machines.check_tables(_state, MACHINES)
+
+
+@pytest.mark.parametrize(("name", "state"), machines.every_state(MACHINES))
+def test_every_state_can_be_left_for_an_end(name: str, state: str) -> None:
+    MACHINES[name].check_end(state)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from enum import Enum
-from typing import Any
-
 import pytest
 
+import machines
+from machines import Machine
 from mcp_sansio import Body, End, Head, LocalProtocolError, Registry
 from mcp_sansio.server import _state
 from mcp_sansio.server._state import (
@@ -24,14 +22,12 @@ from mcp_sansio.server._state import (
     SubscriptionInput,
     SubscriptionState,
 )
-from mcp_sansio.states import advance
 from mcp_sansio.testing import Simulation
 from speak import VERSIONS, Http
 
-Step = tuple[str, str]
 #: The whole of each table, by name; what is not here is not possible.
-MACHINES: dict[str, tuple[Any, type[Enum], type[Enum], dict[Step, str]]] = {
-    "call": (
+MACHINES = {
+    "call": Machine(
         CALL,
         CallState,
         CallInput,
@@ -44,7 +40,7 @@ MACHINES: dict[str, tuple[Any, type[Enum], type[Enum], dict[Step, str]]] = {
             ("CANCELLED", "CANCEL"): "CANCELLED",
         },
     ),
-    "response": (
+    "response": Machine(
         RESPONSE,
         ResponseState,
         ResponseInput,
@@ -63,7 +59,7 @@ MACHINES: dict[str, tuple[Any, type[Enum], type[Enum], dict[Step, str]]] = {
             ("ENDED", "DISCONNECT"): "ENDED",
         },
     ),
-    "channel": (
+    "channel": Machine(
         CHANNEL,
         ChannelState,
         ChannelInput,
@@ -75,7 +71,7 @@ MACHINES: dict[str, tuple[Any, type[Enum], type[Enum], dict[Step, str]]] = {
             ("CLOSED", "CLOSE"): "CLOSED",
         },
     ),
-    "subscription": (
+    "subscription": Machine(
         SUBSCRIPTION,
         SubscriptionState,
         SubscriptionInput,
@@ -89,40 +85,20 @@ MACHINES: dict[str, tuple[Any, type[Enum], type[Enum], dict[Step, str]]] = {
         },
     ),
 }
-CASES = [
-    (name, state, given)
-    for name, (_, states, inputs, _) in MACHINES.items()
-    for state in states.__members__
-    for given in inputs.__members__
-]
 
 
-@pytest.mark.parametrize(("name", "state", "given"), CASES)
+@pytest.mark.parametrize(("name", "state", "given"), machines.every_input(MACHINES))
 def test_every_state_with_every_input(name: str, state: str, given: str) -> None:
-    table: Mapping[Any, Any]
-    table, states, inputs, steps = MACHINES[name]
-    if (state, given) in steps:
-        assert advance(table, states[state], inputs[given]) is states[steps[state, given]]
-        return
-    with pytest.raises(LocalProtocolError) as caught:
-        advance(table, states[state], inputs[given])
-    assert str(caught.value) == f"{given} is not possible in the state {state}"
+    MACHINES[name].check_step(state, given)
 
 
 def test_every_table_is_tried() -> None:
-    tables = {name.lower(): held for name, held in vars(_state).items() if name.isupper() and isinstance(held, Mapping)}
-    assert tables == {name: table for name, (table, *_) in MACHINES.items()}
-    assert all(list(table) == list(states) for table, states, _, _ in MACHINES.values())
+    machines.check_tables(_state, MACHINES)
 
 
-@pytest.mark.parametrize(("name", "state"), sorted({(name, state) for name, state, _ in CASES}))
+@pytest.mark.parametrize(("name", "state"), machines.every_state(MACHINES))
 def test_every_state_can_be_left_for_an_end(name: str, state: str) -> None:
-    steps = MACHINES[name][3]
-    after = {held: {to for (before, _), to in steps.items() if before == held} for held, _ in steps}
-    reached = {state}
-    while more := set().union(*(after[held] for held in reached)) - reached:
-        reached |= more
-    assert any(after[held] == {held} for held in reached)
+    MACHINES[name].check_end(state)
 
 
 # Misuse ---------------------------------------------------------------------------------------------------------------
