@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from io import BytesIO
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -79,7 +80,7 @@ class HttpTransaction:
         self.request = request
         self.wake = wake
         self._loopback = loopback
-        self._body: list[bytes] = []
+        self._body = BytesIO()  # and no list: pieces may be small, and then each costs more than it holds
         self._parts: list[Part] = []
         self._events: list[Event] = []
         self._running: dict[RunningCall, None] = {}
@@ -124,10 +125,10 @@ class HttpTransaction:
             return
         self._received += len(data)
         if self._received > self.config.max_message:
-            self._body.clear()
+            self._body.close()
             self.refuse(gate.too_large(self.config.max_message))
             return
-        self._body.append(data)
+        self._body.write(data)
 
     def receive_end(self) -> None:
         """The request is complete."""
@@ -324,12 +325,13 @@ class HttpTransaction:
     def _check_arrival(self, now: float) -> None:
         """A body that comes byte by byte would hold its connection, and what it sent, for as long as it likes."""
         if self._receive_by is not None and self._receive_by <= now:
-            self._body.clear()
+            self._body.close()
             seconds = self.config.receive_timeout
             self.refuse(Failure(FailureKind.TOO_SLOW, f"the body took longer than {seconds:g} seconds to come in"))
 
     def _handle(self) -> None:
-        body, self._body = b"".join(self._body), []
+        body = self._body.getvalue()
+        self._body.close()
         try:
             getattr(self, self.methods[self.method])(body)
         except Rejected as rejected:
