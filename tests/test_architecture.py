@@ -30,6 +30,7 @@ BINDINGS = sorted((support.ROOT / "bindings").glob("mcp-sansio-*/mcp_sansio_*"))
 # A module, or a folder of modules, and its ring. A module that is not here has no place yet, and fails.
 RINGS = {
     "enums": 0,
+    "limits": 0,
     "operation": 0,
     "call": 0,
     "outcome": 0,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import attrs
 
+from mcp_sansio.limits import check_limit
+
 
 @attrs.frozen(kw_only=True)
 class ClientConfig:
@@ -61,6 +63,4 @@ class ClientConfig:
 
     def __attrs_post_init__(self) -> None:
         for field in attrs.fields(ClientConfig):
-            value = getattr(self, field.name)
-            if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
-                raise ValueError(f"ClientConfig.{field.name} must be a number above zero, not {value!r}")
+            check_limit(f"ClientConfig.{field.name}", getattr(self, field.name))

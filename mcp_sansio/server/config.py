@@ -6,6 +6,8 @@ from collections.abc import Collection
 
 import attrs
 
+from mcp_sansio.limits import check_limit
+
 
 @attrs.frozen(kw_only=True)
 class Config:
@@ -73,15 +75,10 @@ class Config:
             if isinstance(field.default, tuple):
                 _check_names(field.name, value)
             elif not isinstance(field.default, bool):
-                _check_limit(field.name, value)
+                check_limit(f"Config.{field.name}", value)
 
 
 def _check_names(name: str, value: object) -> None:
     # A string is a collection of strings too, and would let in whatever is a part of it.
     if isinstance(value, str) or not isinstance(value, Collection) or not all(isinstance(item, str) for item in value):
         raise ValueError(f"Config.{name} must be a collection of strings, as in {name}=[...], not {value!r}")
-
-
-def _check_limit(name: str, value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
-        raise ValueError(f"Config.{name} must be a number above zero, not {value!r}")
