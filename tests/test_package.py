@@ -14,8 +14,19 @@ import support
 
 DISTRIBUTIONS = {
     "mcp-sansio": (support.ROOT, {"attrs", "cattrs", "msgspec"}),
-    "mcp-sansio-aiohttp": (support.ROOT / "bindings" / "mcp-sansio-aiohttp", {"mcp-sansio", "aiohttp"}),
-    "mcp-sansio-stdio": (support.ROOT / "bindings" / "mcp-sansio-stdio", {"mcp-sansio"}),
+    **{
+        f"mcp-sansio-{name}": (support.ROOT / "bindings" / f"mcp-sansio-{name}", {"mcp-sansio", *beside})
+        for name, beside in {
+            "aiohttp": ["aiohttp"],
+            "asgi": [],
+            "postgres": ["psycopg"],
+            "redis": ["redis"],
+            "sqlite": ["aiosqlite"],
+            "stdio": [],
+            "sync": ["urllib3"],
+            "trio": ["trio", "h11"],
+        }.items()
+    },
 }
 
 
