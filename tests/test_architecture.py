@@ -63,6 +63,7 @@ RINGS = {
     "exchange": 2,
     "dispatcher": 2,
     "driving": 2,
+    "hosting": 2,
     "stream_driver": 2,
     "child_process": 2,
     "storage": 2,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Any
 
 import attrs
 
@@ -76,6 +77,11 @@ class Config:
                 _check_names(field.name, value)
             elif not isinstance(field.default, bool):
                 check_limit(f"Config.{field.name}", value)
+
+    @classmethod
+    def of(cls, config: Config | None, **given: Any) -> Config:
+        """`config`, or the defaults, with the members that are `given`, and not as ``None``, in place of its own."""
+        return attrs.evolve(config or cls(), **{name: value for name, value in given.items() if value is not None})
 
 
 def _check_names(name: str, value: object) -> None:

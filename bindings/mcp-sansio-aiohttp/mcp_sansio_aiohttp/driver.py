@@ -14,9 +14,10 @@ from multidict import CIMultiDict
 
 from mcp_sansio import Body, Call, CallCancelled, CallReceived, End, Head, HttpTransaction, Part, StoreNeeded
 from mcp_sansio.driving import Tasks
+from mcp_sansio.hosting import checked_principal
 
 from .eager import start_task
-from .facts import checked_principal, is_loopback
+from .facts import is_on_loopback
 from .host import Host, call_from_thread
 from .watch import Watch
 
@@ -59,7 +60,7 @@ class Driver:
         self._tasks: Tasks[Call, asyncio.Task[None]] = Tasks(partial(start_task, self._loop))
         self._engine = open_engine(
             principal=checked_principal(host.principal(request)),
-            loopback=is_loopback(request),
+            loopback=is_on_loopback(request),
             request=request,
             wake=self._wake,
         )

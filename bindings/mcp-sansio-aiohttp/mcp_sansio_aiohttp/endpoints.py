@@ -6,7 +6,6 @@ from collections.abc import Collection
 from functools import partial
 from typing import Any
 
-import attrs
 from aiohttp import web
 
 from mcp_sansio import AdapterSet, Config, Hub, Registry, Server, SessionStore, StateCodec
@@ -48,7 +47,7 @@ class Endpoint:
             registry,
             runtime=loop.runtime(),
             adapters=adapters,
-            config=_configured(config, allowed_origins=allowed_origins, allowed_hosts=allowed_hosts),
+            config=Config.of(config, allowed_origins=allowed_origins, allowed_hosts=allowed_hosts),
             store=store,
             hub=hub,
             states=states,
@@ -157,11 +156,6 @@ class SseEndpoint:
         prefix = request.path.removesuffix("/").removesuffix(path)
         open_engine = partial(self._host.server.pair_transaction, message_path=prefix + message_path)
         return await Driver(self._host, request, open_engine).run()
-
-
-def _configured(config: Config | None, **given: Collection[str] | None) -> Config:
-    changes: dict[str, Any] = {name: values for name, values in given.items() if values is not None}
-    return attrs.evolve(config or Config(), **changes)
 
 
 def _both_spellings(path: str, handler: Any) -> list[web.RouteDef]:

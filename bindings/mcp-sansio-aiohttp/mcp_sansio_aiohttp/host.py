@@ -6,19 +6,18 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from threading import get_ident
 from typing import Any
 
 from aiohttp import web
 
 from mcp_sansio import Runtime, Server
+from mcp_sansio.hosting import keep_up
 
 logger = logging.getLogger("mcp_sansio_aiohttp")
 
 Principal = Callable[[web.Request], str | None]
-#: Seconds before a hub that failed is tried again.
-_HUB_PAUSE = 1.0
 
 
 class ServingLoop:
@@ -90,7 +89,7 @@ class Host:
         loop, _ = self.loop.here()
         lines, self._lines = self._lines, ()
         for line in lines:
-            self.adopt(loop.create_task(_keep_up(line)))
+            self.adopt(loop.create_task(keep_up(line, asyncio.sleep, logger)))
 
     async def on_shutdown(self, app: web.Application | None = None) -> None:
         """End the open streams, and refuse what comes from now on. Calls are left to finish."""
@@ -104,13 +103,3 @@ class Host:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-
-async def _keep_up(line: Callable[[], Awaitable[None]]) -> None:
-    """Go on with `line` for ever, whatever becomes of the hub meanwhile."""
-    while True:
-        try:
-            await line()
-        except Exception:
-            logger.exception("the hub failed; it is tried again in %g s", _HUB_PAUSE)
-        await asyncio.sleep(_HUB_PAUSE)

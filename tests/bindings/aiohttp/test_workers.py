@@ -104,7 +104,7 @@ class FailingHub(MemoryHub):
 async def test_a_hub_that_fails_is_tried_again(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("mcp_sansio_aiohttp.host._HUB_PAUSE", 0.01)
+    monkeypatch.setattr("mcp_sansio.hosting.HUB_PAUSE", 0.01)
     with caplog.at_level(logging.ERROR, "mcp_sansio_aiohttp"):
         async with workers(FailingHub(event=asyncio.Event)) as (first, second):
             client = await Client(PUSHING[0], first).open()

@@ -1,0 +1,61 @@
+"""What every host of a server does alike, whatever its HTTP library and its event loop.
+
+It says who a request is from and whether it came in on a loopback address, and keeps in touch with the other workers.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from functools import lru_cache
+from ipaddress import ip_address
+
+__all__ = ["HUB_PAUSE", "checked_principal", "is_loopback", "keep_up"]
+
+#: Seconds before a hub that failed is tried again.
+HUB_PAUSE = 1.0
+
+
+def checked_principal(principal: object) -> str | None:
+    """`principal`, if it can be one: what belongs to a user is found again by it, so it has to be the same each time.
+
+    Raises ``TypeError`` for anything but a string or ``None``. A host logs that and answers with 500.
+    """
+    if principal is None or isinstance(principal, str):
+        return principal
+    kind = type(principal).__name__
+    raise TypeError(f"a principal is a str or None, not {kind}: the option principal=… takes a function that gives one")
+
+
+def is_loopback(address: object) -> bool:
+    """Whether only this machine can reach a socket's own `address`, which is as ``socket.getsockname()`` gives it.
+
+    A unix socket's address is a string. That is guarded by its file's permissions, and no name is resolved to it.
+    """
+    return isinstance(address, tuple) and len(address) > 1 and _is_loopback(address[0])
+
+
+@lru_cache(maxsize=64)
+def _is_loopback(host: str) -> bool:
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return False
+    # A socket of both families shows an IPv4 address as ::ffff:127.0.0.1.
+    mapped = getattr(address, "ipv4_mapped", None)
+    return bool((mapped or address).is_loopback)
+
+
+async def keep_up(
+    line: Callable[[], Awaitable[None]], sleep: Callable[[float], Awaitable[object]], logger: logging.Logger
+) -> None:
+    """Go on with `line`, which is `Server.follow` or `Server.relay`, for ever, whatever becomes of the hub meanwhile.
+
+    `sleep` waits that many seconds, as ``asyncio.sleep`` does. Failures of the hub are told to `logger`.
+    """
+    while True:
+        try:
+            await line()
+        except Exception:
+            logger.exception("the hub failed; it is tried again in %g s", HUB_PAUSE)
+        await sleep(HUB_PAUSE)
