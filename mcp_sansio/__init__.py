@@ -128,6 +128,7 @@ if TYPE_CHECKING:
         ServerFaulted,
         StreamClientApi,
     )
+    from .sealed_state import SealedState
 
 __all__ = [
     "Adapter",
@@ -225,6 +226,7 @@ __all__ = [
     "ResourceNotFound",
     "ResourceTemplate",
     "Runtime",
+    "SealedState",
     "Server",
     "ServerConnection",
     "ServerDescription",
@@ -259,11 +261,15 @@ __all__ = [
 ]
 
 
+#: Where the names are that are loaded later, unless it is the client role.
+_LATER = {"SealedState": "sealed_state"}
+
+
 def __getattr__(name: str) -> Any:
-    """The names of the client role, loaded with the first of them: a server does without, and starts the sooner."""
+    """The names that most servers do without, which start the sooner: loaded with the first use of one."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f"{__name__}.client"), name)
+    value = globals()[name] = getattr(import_module(f"{__name__}.{_LATER.get(name, 'client')}"), name)
     return value
 
 

@@ -34,7 +34,13 @@ def binding_of(call: Call, principal: str | None) -> str:
 
 
 class StateCodec(Protocol):
-    """Turns what a handler leaves into a token and back."""
+    """Turns what a handler leaves into a token and back: `StoredState` or `SealedState`."""
+
+    def lend(self, runtime: Runtime, *, ttl: float, max_state: int) -> None:
+        """What a server lends to its codec before anything else, and its limits.
+
+        A token is good for `ttl` seconds, and a state has `max_state` bytes of JSON at most.
+        """
 
     async def seal(self, call: Call, principal: str | None, state: JSON) -> str:
         """A token for `state`, good for `call` when `principal` repeats it."""
@@ -47,10 +53,13 @@ class StateCodec(Protocol):
 
 
 class StoredState:
-    """Keeps the state in the session store, for `ttl` seconds; the token is an unguessable key."""
+    """Keeps the state in the session store; the token is an unguessable key."""
 
-    def __init__(self, store: SessionStore, runtime: Runtime, ttl: float) -> None:
+    def __init__(self, store: SessionStore) -> None:
         self._store = store
+
+    def lend(self, runtime: Runtime, *, ttl: float, max_state: int) -> None:
+        """See `StateCodec.lend`."""
         self._runtime = runtime
         self._ttl = ttl
 

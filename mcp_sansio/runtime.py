@@ -59,6 +59,9 @@ class Runtime:
     `Event`, and `run_sync` runs a plain ``def`` handler. Where that is another thread, `run_in_loop` brings a function
     back to the thread that drives the engines (``loop.call_soon_threadsafe``), since such a handler may declare tools
     and announce updates; on the driving thread itself it should run the function at once.
+
+    `wall_clock` gives seconds since the epoch (``time.time``), which are the same for every process, as `now` need not
+    be. It is for what expires wherever it is brought (`SealedState`), and nothing else asks for it.
     """
 
     now: Callable[[], float]
@@ -66,6 +69,7 @@ class Runtime:
     event: Callable[[], Event]
     run_sync: RunSync = run_in_place
     run_in_loop: Callable[[Callable[[], None]], None] = run_at_once
+    wall_clock: Callable[[], float] | None = None
 
     def token(self) -> str:
         """A fresh identifier of 128 bits: 32 hexadecimal digits, so it is safe in a header, a URL and a log."""

@@ -71,6 +71,7 @@ RINGS = {
     "dependencies": 2,
     "in_arguments": 2,
     "request_state": 2,
+    "sealed_state": 2,
     "results": 2,
     "adapters": 3,
     "server": 4,
@@ -81,7 +82,7 @@ RINGS = {
 }
 THIRD_PARTY = {"attr", "attrs", "cattr", "cattrs", "msgspec"}
 # Extras: used where a declaration asks for them, so imported inside a function, and only in this module.
-EXTRAS = {"jsonschema": "judge"}
+EXTRAS = {"jsonschema": "judge", "cryptography": "sealed_state"}
 # What reaches for the outside: a loop, a thread, a socket, a clock, a source of chance, the operating system.
 IMPURE = {
     "asyncio", "concurrent", "fcntl", "http", "multiprocessing", "os", "queue", "random", "sched",

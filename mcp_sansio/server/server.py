@@ -79,10 +79,12 @@ class Server:
         # Not `or`: a store may be empty, and then false.
         self.store: SessionStore = MemorySessionStore(clock=runtime.now) if store is None else store
         self.asks_store_at_once = self.config.asks_store_at_once and getattr(self.store, "answers_at_once", False)
+        codec = StoredState(self.store) if states is None else states
+        codec.lend(runtime, ttl=self.config.state_ttl, max_state=self.config.max_state)
         self.dispatcher = Dispatcher(
             registry,
             runtime,
-            StoredState(self.store, runtime, self.config.state_ttl) if states is None else states,
+            codec,
             supported=self.adapters.versions,
             max_rounds=self.config.max_rounds,
             max_answers=self.config.max_answers,

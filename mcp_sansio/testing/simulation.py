@@ -26,6 +26,9 @@ from .clock import FakeClock
 from .loops import LoopScheduler
 from .scheduler import Scheduler
 
+#: When every simulation begins, in seconds since the epoch; its clock begins with 0.
+_EPOCH = 1_000_000_000.0
+
 
 class Simulation:
     """A `Server` of `registry` with a fake clock, counted tokens and a scheduler.
@@ -45,6 +48,7 @@ class Simulation:
             now=self.clock,
             token_bytes=lambda size: next(counter).to_bytes(size, "big"),
             event=self.scheduler.event,
+            wall_clock=lambda: _EPOCH + self.clock(),
         )
         self.server = Server(registry, runtime=self.runtime, **options)
         self.peers: list[Peer] = []

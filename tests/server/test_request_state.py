@@ -7,71 +7,15 @@ from typing import Any
 import pytest
 
 from mcp_sansio import Exchange, MemorySessionStore, NeedInput, Registry, elicit, elicit_accept
-from mcp_sansio.testing import FakeClock, Simulation
-from speak import VERSIONS, Channel, Http, Speaker, wire
-
-REFUSAL = "requestState is not valid for this call; start the call again without it"
-CARRIERS = tuple(version for version in VERSIONS if Speaker(version, Registry("s", "1")).adapter.carries_state)
-ANSWERS = {"q": elicit_accept()}
+from mcp_sansio.testing import FakeClock
+from speak import Channel
+from stateful import ANSWERS, CARRIERS, KINDS, REFUSAL, Caller, registry, simulation
 
 
-def registry() -> Registry:
-    made = Registry("s", "1")
-
-    async def ask(ex: Exchange) -> str:
-        if ex.answered("q"):
-            return f"had {ex.state}"
-        raise NeedInput({"q": elicit("Sure?")}, state={"n": 1})
-
-    @made.tool
-    async def one(ex: Exchange, x: int = 0) -> str:
-        """One."""
-        return await ask(ex)
-
-    @made.tool
-    async def two(ex: Exchange, x: int = 0) -> str:
-        """Two."""
-        return await ask(ex)
-
-    @made.prompt(name="one")
-    async def prompt(ex: Exchange, x: str = "") -> str:
-        return await ask(ex)
-
-    return made
-
-
-class Caller:
-    """Calls tools with a state, however the revision carries it."""
-
-    def __init__(self, version: str, simulation: Any = None, **options: Any) -> None:
-        self.modern = version == "2026-07-28"
-        self.speaker = Http(version, simulation or registry(), **options)
-        self.simulation = self.speaker.simulation
-
-    def call(self, name: str, arguments: dict[str, Any], *, state: Any, answers: Any = ANSWERS) -> Any:
-        if self.modern:
-            return self.speaker.call(name, arguments, inputResponses=answers, requestState=state)
-        return self.speaker.call(name, {**arguments, "mcpAnswers": answers, "mcpState": state})
-
-    def first(self, name: str = "one", arguments: Any = None) -> str:
-        """A state of a first attempt."""
-        [asked] = self.speaker.call(name, arguments).messages
-        result = asked["result"]
-        held = result if self.modern else result["_meta"]["mcp-sansio/input-required"]
-        return held["requestState"]  # type: ignore[no-any-return]
-
-    def assert_refused(self, exchange: Any) -> None:
-        body = wire({"jsonrpc": "2.0", "id": 1, "error": {"code": -32602, "message": REFUSAL}})
-        assert (exchange.status, exchange.body) == (400 if self.modern else 200, body)
-
-    def assert_done(self, exchange: Any) -> None:
-        assert exchange.status == 200
-        assert exchange.messages[0]["result"]["content"] == [{"type": "text", "text": "had {'n': 1}"}]
-
-
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("version", CARRIERS)
-def test_the_right_state(version: str) -> None:
-    caller = Caller(version)
+def test_the_right_state(version: str, kind: str) -> None:
+    caller = Caller(version, simulation(kind))
     for arguments in ({}, {"x": 1}):
         caller.assert_done(caller.call("one", arguments, state=caller.first("one", arguments)))
     # Nothing of it is kept; where there is a session, that is.
@@ -81,19 +25,21 @@ def test_the_right_state(version: str) -> None:
 FORGED: list[Any] = ["", "0" * 32, "x", "session:1", 5, 0, True, [], {}, 1.5, "y" * 2**20]
 
 
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("version", CARRIERS)
 @pytest.mark.parametrize("state", FORGED, ids=lambda value: repr(value)[:12])
-def test_forged(version: str, state: Any) -> None:
-    caller = Caller(version)
+def test_forged(version: str, kind: str, state: Any) -> None:
+    caller = Caller(version, simulation(kind))
     token = caller.first()
     caller.assert_refused(caller.call("one", {}, state=state))
     # Nothing was lost by it.
     caller.assert_done(caller.call("one", {}, state=token))
 
 
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("version", CARRIERS)
-def test_altered(version: str) -> None:
-    caller = Caller(version)
+def test_altered(version: str, kind: str) -> None:
+    caller = Caller(version, simulation(kind))
     token = caller.first()
     other = "f" if token[-1] != "f" else "e"
     for altered in (
@@ -112,9 +58,10 @@ def test_altered(version: str) -> None:
     caller.assert_done(caller.call("one", {}, state=token))
 
 
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("version", CARRIERS)
-def test_for_something_else(version: str) -> None:
-    caller = Caller(version)
+def test_for_something_else(version: str, kind: str) -> None:
+    caller = Caller(version, simulation(kind))
     token = caller.first("one", {"x": 1})
     caller.assert_refused(caller.call("two", {"x": 1}, state=token))
     for arguments in ({}, {"x": 2}, {"x": "1"}, {"x": 1, "y": 2}, {"x": 1.0}):
@@ -125,19 +72,21 @@ def test_for_something_else(version: str) -> None:
     caller.assert_done(caller.call("one", {"x": 1}, state=token))
 
 
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("version", CARRIERS)
 @pytest.mark.parametrize("principals", [("ada", "bob"), ("ada", None), (None, "bob"), ("", None)])
-def test_of_somebody_else(version: str, principals: tuple[str | None, str | None]) -> None:
-    simulation = Simulation(registry())
-    mine, other = (Caller(version, simulation, principal=principal) for principal in principals)
+def test_of_somebody_else(version: str, kind: str, principals: tuple[str | None, str | None]) -> None:
+    held = simulation(kind)
+    mine, other = (Caller(version, held, principal=principal) for principal in principals)
     token = mine.first()
     other.assert_refused(other.call("one", {}, state=token))
     mine.assert_done(mine.call("one", {}, state=token))
 
 
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("version", CARRIERS)
-def test_expired(version: str) -> None:
-    caller = Caller(version)
+def test_expired(version: str, kind: str) -> None:
+    caller = Caller(version, simulation(kind))
     token, later = caller.first(), None
     caller.simulation.advance(899)
     later = caller.first()
@@ -149,15 +98,16 @@ def test_expired(version: str) -> None:
 
 @pytest.mark.parametrize("version", CARRIERS)
 def test_replayed_after_success(version: str) -> None:
-    caller = Caller(version)
+    caller = Caller(version, simulation("stored"))
     token = caller.first()
     caller.assert_done(caller.call("one", {}, state=token))
     caller.assert_refused(caller.call("one", {}, state=token))
 
 
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("version", CARRIERS)
-def test_null_is_no_state(version: str) -> None:
-    caller = Caller(version)
+def test_null_is_no_state(version: str, kind: str) -> None:
+    caller = Caller(version, simulation(kind))
     without = caller.call("one", {}, state=None, answers={})
     assert without.status == 200
     assert "Sure?" in without.body.decode()
@@ -166,9 +116,10 @@ def test_null_is_no_state(version: str) -> None:
     assert answered.messages[0]["result"]["content"] == [{"type": "text", "text": "had None"}]
 
 
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("version", CARRIERS)
-def test_all_faults_look_alike(version: str) -> None:
-    caller = Caller(version)
+def test_all_faults_look_alike(version: str, kind: str) -> None:
+    caller = Caller(version, simulation(kind))
     token = caller.first()
     bodies = {
         caller.call("one", {}, state="x").body,
@@ -194,15 +145,15 @@ def test_on_a_channel(version: str) -> None:
 
 @pytest.mark.parametrize("version", CARRIERS)
 def test_a_store_that_is_full(version: str) -> None:
-    simulation = Simulation(registry(), store=MemorySessionStore(clock=FakeClock(), max_records=2))
-    caller = Caller(version, simulation)
+    held = simulation("stored", store=MemorySessionStore(clock=FakeClock(), max_records=2))
+    caller = Caller(version, held)
     for _ in range(2 if caller.modern else 1):
         caller.first()
     full = caller.speaker.call("one")
     error = {"code": -32603, "message": "the session store holds 2 records"}
     assert full.status == 503
     assert full.messages == [{"jsonrpc": "2.0", "id": 1, "error": error}]
-    assert len(simulation.scheduler) == 0
+    assert len(held.scheduler) == 0
 
 
 @pytest.mark.parametrize("version", CARRIERS)
@@ -220,7 +171,7 @@ def test_too_much_state(version: str) -> None:
 
 @pytest.mark.parametrize("version", CARRIERS)
 def test_too_many_answers(version: str) -> None:
-    caller = Caller(version)
+    caller = Caller(version, simulation("stored"))
     answers = {f"a{number}": elicit_accept() for number in range(65)}
     [failed] = caller.call("one", {}, state=None, answers=answers).messages
     assert failed["error"]["message"] == "a call may bring 64 answers at most"

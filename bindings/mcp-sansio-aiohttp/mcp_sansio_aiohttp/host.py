@@ -49,6 +49,7 @@ class ServingLoop:
             event=asyncio.Event,
             run_sync=asyncio.to_thread,
             run_in_loop=self.run,
+            wall_clock=time.time,
         )
 
 

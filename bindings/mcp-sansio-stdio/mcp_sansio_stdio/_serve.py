@@ -8,17 +8,16 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol, TypeVar, Unpack
+from typing import Any, Protocol, Unpack
 
 from mcp_sansio import Registry, Runtime, Server, ServerOptions
 
 from ._serving import GRACE, UNWINDING, Serving
 from ._takeover import private_stdio
 from ._threads import DaemonThreads, end_without_waiting
-
-T = TypeVar("T")
 
 #: Plain ``def`` handlers that run at once. More wait for their turn.
 _THREADS = 64
@@ -106,21 +105,18 @@ async def _run(registry: Registry, source: int, sink: int, threads: DaemonThread
 
 
 def _server(registry: Registry, threads: DaemonThreads, options: ServerOptions) -> Server:
-    loop = asyncio.get_running_loop()
-
-    def run_sync(function: Callable[[], T], /) -> Awaitable[T]:
-        return loop.run_in_executor(threads, contextvars.copy_context().run, function)
-
-    here = threading.get_ident()
+    loop, here = asyncio.get_running_loop(), threading.get_ident()
 
     def run_in_loop(function: Callable[[], None], /) -> None:
-        if threading.get_ident() == here:
-            function()
-        else:
-            loop.call_soon_threadsafe(function)
+        function() if threading.get_ident() == here else loop.call_soon_threadsafe(function)
 
     runtime = Runtime(
-        now=loop.time, token_bytes=os.urandom, event=asyncio.Event, run_sync=run_sync, run_in_loop=run_in_loop
+        now=loop.time,
+        token_bytes=os.urandom,
+        event=asyncio.Event,
+        run_sync=lambda function: loop.run_in_executor(threads, contextvars.copy_context().run, function),
+        run_in_loop=run_in_loop,
+        wall_clock=time.time,
     )
     return Server(registry, runtime=runtime, **options)
 
