@@ -105,6 +105,16 @@ class Tasks(Generic[K, T]):
                 task.cancel()
 
 
+class Place(Protocol):
+    """The running task as a place for work that can be ended without ending the task: `Here` is one."""
+
+    def cancel(self) -> Any:
+        """End the work soon."""
+
+    async def run(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do the `work`, to its end or until it is cancelled."""
+
+
 class RunningTask(Protocol):
     """The task that is running, as ``asyncio.current_task`` gives it."""
 

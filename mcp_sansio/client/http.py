@@ -21,6 +21,7 @@ from .calls import OutgoingCall, OutgoingRequest, Purpose
 from .engine import ClientEngine
 from .exchange import JSON_TYPE
 from .http_exchanges import Exchanges
+from .http_notices import Notice
 from .http_replies import ReplyJob
 from .http_requests import ACCEPT_EITHER, HttpAbort, HttpRequest, check_headers, merged
 from .http_streamable import Streamable
@@ -102,13 +103,14 @@ class HttpClientSession(ClientEngine):
     def close(self) -> None:
         """See `ClientEngine.close`. Where the server opened a session, it is told that it is over.
 
-        That request is still to be sent and its response to be waited for, as long as `is_idle` is False.
+        That request, and what says that a call was given up just before, is still to be sent and its response to be
+        waited for, as long as `is_idle` is False.
         """
         if self.closed:
             return
         super().close()
         self.timers.clear()
-        self.exchanges.abort_all()
+        self.exchanges.abort_all(but=lambda job: isinstance(job, Notice) and job.is_parting)
         self._carrier.close()
 
     # Things to take
@@ -168,7 +170,9 @@ class HttpClientSession(ClientEngine):
         was_sent = self._carrier.release(request)
         if cancelled and was_sent and request.purpose is Purpose.CALL and not request.adapter.disconnect_cancels:
             message = request.adapter.client_cancellation(request.id, reason)
-            self._carrier.post(message, request.adapter, request.call, "a cancellation")
+            notice = self._carrier.post(message, request.adapter, request.call, "a cancellation")
+            if notice is not None:
+                notice.is_parting = True
 
     def want_announcements(self) -> None:
         """See `ClientEngine.want_announcements`."""

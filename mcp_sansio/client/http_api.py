@@ -8,7 +8,7 @@ from typing import Any
 
 from mcp_sansio.adapters.base import Adapter
 from mcp_sansio.adapters.selection import AdapterSet
-from mcp_sansio.driving import Alarm, Handle, Here, Task, Tasks
+from mcp_sansio.driving import Alarm, Handle, Place, Task, Tasks
 from mcp_sansio.runtime import Runtime
 
 from .api import ClientApi
@@ -43,7 +43,7 @@ class HttpClientApi(ClientApi):
         runtime: Runtime,
         call_at: Callable[[float, Callable[[], None]], Handle],
         start: Callable[[Awaitable[None]], Task],
-        here: Callable[[], Here] | None = None,
+        here: Callable[[], Place] | None = None,
     ) -> None:
         given: Mapping[str, str] = {} if headers is None or callable(headers) else headers
         engine_options = engine_options_of(options)
@@ -101,9 +101,11 @@ class HttpClientApi(ClientApi):
     def _begin_to_close(self, mine: object) -> None:
         """Give up all that is in flight, but the task that closes. What is to be waited for now tells the server."""
         if not self._engine.closed:
-            self._tasks.cancel_all(but=mine)
             self._engine.close()
             self._pump()
+            for key, task in tuple(self._tasks.running.items()):
+                if task is not mine and key not in self._engine.exchanges:
+                    task.cancel()
 
     # Inside
 

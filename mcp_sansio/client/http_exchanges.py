@@ -80,6 +80,10 @@ class Exchanges:
         """How many requests are in flight, those of which only the end is waited for included."""
         return len(self._flights)
 
+    def __contains__(self, exchange: Hashable) -> bool:
+        """Whether that request is in flight."""
+        return exchange in self._flights
+
     # For those who send
 
     def send(
@@ -125,10 +129,11 @@ class Exchanges:
         if self._land(flight.request.exchange) is not None:
             self._unsent.append(HttpAbort(flight.request.exchange))
 
-    def abort_all(self) -> None:
-        """Give everything up."""
+    def abort_all(self, *, but: Callable[[Job], bool]) -> None:
+        """Give everything up, `but` what some jobs are at."""
         for flight in tuple(self._flights.values()):
-            self.abort(flight)
+            if not but(flight.job):
+                self.abort(flight)
 
     # Facts in
 

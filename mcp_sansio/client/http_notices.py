@@ -11,11 +11,12 @@ from .http_errors import refused
 class Notice:
     """One such message. `what` names it where it has to be said that it did not get there; `fault` is told so.
 
-    `then` is called once it is known what became of it, and `matters` says that somebody misses it otherwise.
+    `then` is called once it is known what became of it, and `matters` says that somebody misses it otherwise. One that
+    `is_parting` is still delivered while the client closes.
     """
 
     def __init__(self, what: str, fault: Callable[[str, bool], None]) -> None:
-        self.matters = False
+        self.matters = self.is_parting = False
         self.then: Callable[[], None] | None = None
         self._what = what
         self._fault = fault

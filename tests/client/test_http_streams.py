@@ -313,6 +313,21 @@ def last_abort(client: Client) -> Any:
     return [item.exchange for item in client.sent if isinstance(item, HttpAbort)][-1]
 
 
+@pytest.mark.parametrize("version", [version for version in HANDSHAKE if version != HANDSHAKE[-1]])
+def test_what_was_given_up_just_before_the_end_is_still_said(version: str) -> None:
+    client = opened(version, session=None, config=ClientConfig(notice_timeout=8))
+    call = client.call()
+    client.take()
+    client.engine.cancel(call)
+    client.engine.close()
+    aborted, said = client.take()[-2:]
+    assert isinstance(aborted, HttpAbort)
+    assert isinstance(said, HttpRequest)
+    assert (message_of(said)["method"], client.engine.is_idle) == ("notifications/cancelled", False)
+    client.advance(8)
+    assert (last_abort(client), client.engine.is_idle) == (said.exchange, True)
+
+
 def test_after_its_end_a_client_hears_nothing_and_says_nothing() -> None:
     client = opened("2025-11-25", stream=True, session=None, wants_changes=True)
     (listening,) = client.sent

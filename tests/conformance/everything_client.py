@@ -1,6 +1,6 @@
 """The client that the official conformance suite runs: it does what each scenario asks of a client.
 
-``python tests/conformance/everything_client.py [--binding aiohttp] URL`` is started by the suite, with the scenario's
+``python tests/conformance/everything_client.py [--binding aiohttp|trio] URL`` is started by the suite, with the scenario's
 name, the revision and, for some, a context in the environment. With ``--finds-out`` the client is not told the
 revision. What each scenario expects is laid down by the suite.
 Nothing here knows of a header, a session or a retry: it is an application that lists, calls and answers.
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import importlib
 import json
 import os
 from collections.abc import Awaitable, Callable, Mapping
@@ -126,11 +127,9 @@ SCENARIOS: dict[str, tuple[Scenario, Answer | None]] = {
 
 def open_client(binding: str, url: str, finds_out: bool, answer: Answer | None) -> Client:
     """A client of the run's revision, or one that finds out what the server speaks, by the binding."""
-    assert binding == "aiohttp"
-    from mcp_sansio_aiohttp import Client
-
+    module = importlib.import_module(f"mcp_sansio_{binding}")
     revision = os.environ["MCP_CONFORMANCE_PROTOCOL_VERSION"]
-    return Client(url, None if finds_out else AdapterSet.default().by_version[revision], on_ask=answer)
+    return module.Client(url, None if finds_out else AdapterSet.default().by_version[revision], on_ask=answer)
 
 
 async def main(binding: str, url: str, finds_out: bool) -> None:
@@ -140,10 +139,26 @@ async def main(binding: str, url: str, finds_out: bool) -> None:
         await play(client, json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT", "{}")))
 
 
+def on_asyncio(*given: Any) -> None:
+    """Run it on asyncio."""
+    asyncio.run(main(*given))
+
+
+def on_trio(*given: Any) -> None:
+    """Run it on trio."""
+    import trio
+
+    trio.run(main, *given)
+
+
+#: What each binding runs on.
+LOOPS = {"aiohttp": on_asyncio, "trio": on_trio}
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
-    parser.add_argument("--binding", choices=["aiohttp"], default="aiohttp")
+    parser.add_argument("--binding", choices=LOOPS, default="aiohttp")
     parser.add_argument("--finds-out", action="store_true")
     parser.add_argument("url")
     given = parser.parse_args()
-    asyncio.run(main(given.binding, given.url, given.finds_out))
+    LOOPS[given.binding](given.binding, given.url, given.finds_out)

@@ -19,7 +19,6 @@ import conformance
 import support
 from conformance import Tally, table
 
-support.need("mcp_sansio_aiohttp")
 SUITE = conformance.command()
 CLIENT = Path(__file__).with_name("everything_client.py")
 
@@ -59,15 +58,17 @@ def run(folder: Path, command: str, *options: str) -> tuple[list[Tally], int, st
     return [Tally.of(result, NOT_SENT) for result in results], made.returncode, made.stdout + made.stderr
 
 
+@pytest.mark.parametrize("binding", ["aiohttp", "trio"])
 @pytest.mark.parametrize("told", ["", "--finds-out"], ids=["told", "finding out"])
 @pytest.mark.parametrize(("revision", "scenario"), RUNS)
 def test_every_check_succeeds(
-    revision: str, scenario: str, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    revision: str, scenario: str, told: str, binding: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    command = f"{sys.executable} -W error {CLIENT} --binding aiohttp {told}"
+    support.need(f"mcp_sansio_{binding}")
+    command = f"{sys.executable} -W error {CLIENT} --binding {binding} {told}"
     (tally,), code, printed = run(tmp_path, command, "--scenario", scenario, "--spec-version", revision)
     with capsys.disabled():
-        print(table(f"client at {revision} {told}", [tally]))
+        print(table(f"{binding} client at {revision} {told}", [tally]))
     assert (tally.faults, tally.statuses["SUCCESS"], code) == ([], RUNS[revision, scenario], 0), printed
 
 

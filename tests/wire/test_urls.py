@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_sansio.wire.urls import are_same_origin, origin_of, resolve
+from mcp_sansio.wire.urls import Target, are_same_origin, origin_of, resolve, target_of
 
 BASE = "https://host.example/a/sse?x=1#top"
 
@@ -86,3 +86,27 @@ def test_one_origin(one: str, other: str, same: bool) -> None:
 def test_any_text_is_a_url_or_none(reference: str) -> None:
     url = resolve(BASE, reference)
     assert url is None or origin_of(url) is not None
+
+
+@pytest.mark.parametrize(
+    ("url", "target"),
+    [
+        ("http://h", Target("http", "h", 80, "h", "/", None)),
+        ("https://H.example:443/mcp#top", Target("https", "h.example", 443, "h.example", "/mcp", None)),
+        ("http://h:8080/a%20b/ü?x=ü&y=1", Target("http", "h", 8080, "h:8080", "/a%20b/%C3%BC?x=%C3%BC&y=1", None)),
+        ("http://[::1]:8080/a b", Target("http", "::1", 8080, "[::1]:8080", "/a%20b", None)),
+        ("http://me:p%40ss@h/", Target("http", "h", 80, "h", "/", "Basic bWU6cEBzcw==")),
+    ],
+)
+def test_a_url_is_taken_apart_for_a_request(url: str, target: Target) -> None:
+    assert target_of(url) == target
+
+
+@given(st.text() | st.from_regex(r"https?://[/?#a-z:@\\.\[\]]+"))
+def test_what_is_taken_apart_fits_into_the_lines_of_a_request(url: str) -> None:
+    try:
+        target = target_of(url)
+    except ValueError:
+        return
+    assert f"{target.authority}{target.path}{target.authorization}".isascii()
+    assert not any(character.isspace() for character in target.authority + target.path)

@@ -1,3 +1,22 @@
 """mcp-sansio on trio: HTTP over h11 and standard input and output, a server and a client for each."""
 
-__all__: list[str] = []
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .client import Client
+
+#: What each public name is loaded from, with its first use: a server does without a client, and starts the sooner.
+_PLACES = {
+    "Client": "client",
+}
+__all__ = ["Client"]
+
+
+def __getattr__(name: str) -> Any:
+    """See `_PLACES`."""
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_PLACES[name]}"), name)

@@ -1,0 +1,127 @@
+"""Calls a server over HTTP on trio, whichever revision and transport it has."""
+
+from __future__ import annotations
+
+import secrets
+import ssl
+from collections.abc import Iterable
+from functools import lru_cache
+from types import TracebackType
+from typing import Self, Unpack
+
+import h11
+import trio
+
+from mcp_sansio import Adapter, AdapterSet, ClientOptions, GivenHeaders, HttpClientApi, HttpRequest, Runtime
+from mcp_sansio.wire.urls import target_of
+
+from .connections import Connect, Connection, Connections, words_of
+from .loop import Here, Loop, Task
+
+#: What is sent at once, since a peer that does not read takes that much in all the same; more goes beside the reading.
+_AT_ONCE = 64 * 2**10
+#: Seconds for the last requests of a client that was cancelled.
+_FAREWELL = 2.0
+
+
+class Client(HttpClientApi):
+    """Calls the server at `url`, within ``async with``. Nothing is sent before the first call.
+
+    `adapter` is the revision to speak, or an `AdapterSet` of those that may be; without it the client finds out what
+    the server speaks. `options` are those of `ClientOptions`.
+
+    `headers` go with every request. A function, plain or ``async``, is called for each of them, so that a token may
+    change. `connect` opens a stream to a host and a port in place of ``trio.open_tcp_stream``: through a proxy, to a
+    unix socket. `ssl_context` is for https, in place of ``ssl.create_default_context()``.
+
+    Leaving the block ends everything in flight. Where the block is cancelled, that is still done, within a bounded
+    time: the server is told that a call was given up, and that the session is over.
+
+    Raises ``ValueError`` for what is no http or https URL, and for what cannot be a header.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        adapter: Adapter | AdapterSet | None = None,
+        *,
+        headers: GivenHeaders | None = None,
+        connect: Connect | None = None,
+        ssl_context: ssl.SSLContext | None = None,
+        **options: Unpack[ClientOptions],
+    ) -> None:
+        self._loop = loop = Loop()
+        runtime = Runtime(now=loop.time, token_bytes=secrets.token_bytes, event=trio.Event)
+        super().__init__(
+            url, adapter, headers, options, runtime=runtime, call_at=loop.call_at, start=loop.start, here=Here
+        )
+        self._connections = Connections(connect, ssl_context, self._engine.config.max_headers)
+
+    async def __aenter__(self) -> Self:
+        await self._loop.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            await self.close()
+        finally:
+            await self._loop.__aexit__(kind, error, trace)
+
+    async def close(self) -> None:
+        """End everything in flight, with `ConnectionLost`, and the session, where the server has one."""
+        mine = next((task for task in self._at_work() if task.is_current), None)
+        self._begin_to_close(mine)
+        try:
+            await self._rest(mine)
+        finally:
+            with trio.move_on_after(_FAREWELL, shield=True):
+                await self._rest(mine)
+            self._tasks.cancel_all(but=mine)
+            await self._connections.aclose()
+
+    def _at_work(self) -> list[Task]:
+        return [task for task in self._tasks.running.values() if isinstance(task, Task)]
+
+    async def _rest(self, mine: Task | None) -> None:
+        while others := [task for task in self._at_work() if task is not mine]:
+            await others[0].ended.wait()
+
+    async def _exchange(self, request: HttpRequest) -> None:
+        target = _target_of(request.url)
+        try:
+            connection = await self._connections.take(target)
+            try:
+                data = connection.begin(request.method, target, request.headers, request.body)
+                if len(data) > _AT_ONCE:
+                    self._loop.start(connection.send(data))
+                else:
+                    await connection.send(data)
+                await self._read(connection, request)
+            finally:
+                await self._connections.give_back(target, connection)
+        except (OSError, trio.BrokenResourceError, trio.ClosedResourceError) as error:
+            raise ConnectionError(words_of(error)) from error
+
+    async def _read(self, connection: Connection, request: HttpRequest) -> None:
+        engine, exchange = self._engine, request.exchange
+        event = None
+        while type(event) is not h11.EndOfMessage:
+            event = connection.next_event()
+            if event is h11.NEED_DATA:
+                self._pump()
+                await connection.receive()
+            elif isinstance(event, h11.Data):
+                engine.receive_data(exchange, bytes(event.data))
+            elif isinstance(event, h11.Response):
+                engine.receive_response(exchange, event.status_code, _decoded(event.headers))
+        engine.receive_end(exchange)
+
+
+# The same few for as long as a client lives.
+_target_of = lru_cache(maxsize=64)(target_of)
+
+
+def _decoded(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[str, str]]:
+    return [(name.decode(), value.decode(errors="surrogateescape")) for name, value in headers]

@@ -1,0 +1,151 @@
+"""HTTP/1.1 connections of a client: how they are opened, what goes over one, and which are used again."""
+
+from __future__ import annotations
+
+import selectors
+import ssl
+from collections.abc import Awaitable, Callable, Mapping
+
+import h11
+import trio
+
+from mcp_sansio.wire.urls import Target
+
+Connect = Callable[[str, int], Awaitable[trio.abc.Stream]]
+"""Opens a stream to a host and a port, without TLS."""
+
+_NAME = "mcp-sansio-trio"
+#: One read.
+_PIECE = 64 * 2**10
+#: Connections that are kept for the next requests, and for how many seconds. Servers keep them for as long, or longer.
+_MOST_IDLE, _LONGEST_IDLE = 32, 15.0
+
+
+class Connection:
+    """One connection, with one request at a time."""
+
+    def __init__(self, stream: trio.abc.Stream, max_headers: int) -> None:
+        self.idle_since = 0.0
+        self.stream = stream
+        self._is_sending = False
+        self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=max_headers)
+
+    def begin(self, method: str, target: Target, headers: Mapping[str, str], body: bytes) -> bytes:
+        """The bytes of a request. Raises ``h11.LocalProtocolError`` for what cannot be one."""
+        own = {"host": target.authority, "user-agent": _NAME, "accept-encoding": "identity"}
+        if target.authorization is not None:
+            own["authorization"] = target.authorization
+        if method == "POST":
+            own["content-length"] = str(len(body))
+        for name in headers:
+            own.pop(name.lower(), None)
+        encoded = [(name.encode(), value.encode()) for name, value in (*own.items(), *headers.items())]
+        head = h11.Request(method=method, target=target.path, headers=encoded)
+        pieces = map(self._http.send, (head, h11.Data(data=body), h11.EndOfMessage()))
+        return b"".join(piece for piece in pieces if piece)
+
+    async def send(self, data: bytes) -> None:
+        """Send a request. Where that goes wrong, what the server has said before can still be read."""
+        self._is_sending = True
+        try:
+            await self.stream.send_all(data)
+        except trio.BrokenResourceError:
+            return
+        self._is_sending = False
+
+    def next_event(self) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
+        """What comes next of the response. Raises ``h11.RemoteProtocolError`` for what is no HTTP."""
+        return self._http.next_event()
+
+    async def receive(self) -> None:
+        """Have the next bytes of the response."""
+        data = await self.stream.receive_some(_PIECE)
+        if not data and self._http.their_state is h11.SEND_RESPONSE:
+            raise ConnectionError("the server closed the connection without a response")
+        self._http.receive_data(bytes(data))
+
+    def renew(self) -> bool:
+        """Be ready for another request, where the last one and its response have left it so."""
+        states = self._http.our_state, self._http.their_state
+        if self._is_sending or states != (h11.DONE, h11.DONE) or self._http.trailing_data != (b"", False):
+            return False
+        self._http.start_next_cycle()
+        self.idle_since = trio.current_time()
+        return True
+
+    def is_stale(self) -> bool:
+        """Whether it was idle for too long, or is readable: that is its end, or something that nobody asked for."""
+        return trio.current_time() - self.idle_since > _LONGEST_IDLE or _is_readable(self.stream)
+
+
+class Connections:
+    """Those of one client. Streams are opened by `connect`, and `context` is for TLS."""
+
+    def __init__(self, connect: Connect | None, context: ssl.SSLContext | None, max_headers: int) -> None:
+        self._connect: Connect = connect or trio.open_tcp_stream
+        self._context = context
+        self._max_headers = max_headers
+        self._idle: dict[tuple[str, str, int], list[Connection]] = {}
+
+    async def take(self, target: Target) -> Connection:
+        """A connection that leads there, for one request. Raises ``ConnectionError``."""
+        idle = self._idle.get(target.origin, [])
+        while idle:
+            connection = idle.pop()
+            if not connection.is_stale():
+                return connection
+            await trio.aclose_forcefully(connection.stream)
+        return Connection(await self._open(target), self._max_headers)
+
+    async def give_back(self, target: Target, connection: Connection) -> None:
+        """That request is over. Its connection is kept, or else closed."""
+        idle = self._idle.setdefault(target.origin, [])
+        if connection.renew() and len(idle) < _MOST_IDLE:
+            idle.append(connection)
+        else:
+            await trio.aclose_forcefully(connection.stream)
+
+    async def aclose(self) -> None:
+        """Close those that nobody uses."""
+        for idle in self._idle.values():
+            while idle:
+                await trio.aclose_forcefully(idle.pop().stream)
+
+    async def _open(self, target: Target) -> trio.abc.Stream:
+        stream = await self._connect(target.host, target.port)
+        if target.scheme != "https":
+            return stream
+        try:
+            secure = trio.SSLStream(stream, self._tls(), server_hostname=target.host, https_compatible=True)
+            await secure.do_handshake()
+        except BaseException:
+            await trio.aclose_forcefully(stream)
+            raise
+        return secure
+
+    def _tls(self) -> ssl.SSLContext:
+        if self._context is None:
+            self._context = ssl.create_default_context()
+            self._context.set_alpn_protocols(["http/1.1"])
+        return self._context
+
+
+def _is_readable(stream: trio.abc.Stream) -> bool:
+    while isinstance(stream, trio.SSLStream):
+        stream = stream.transport_stream
+    if not isinstance(stream, trio.SocketStream):
+        return False  # that can only be found out by reading
+    with selectors.DefaultSelector() as selector:
+        selector.register(stream.socket, selectors.EVENT_READ)
+        return bool(selector.select(0))
+
+
+def words_of(error: BaseException) -> str:
+    """What went wrong with a stream, in words. trio says that in the cause, and keeps several causes in a group."""
+    said = [str(error)] if str(error) else []
+    while (cause := error.__cause__) is not None:
+        while isinstance(cause, BaseExceptionGroup):
+            cause = cause.exceptions[0]
+        error = cause
+        said.append(str(error))
+    return ": ".join(said) or type(error).__name__

@@ -1,0 +1,155 @@
+"""What the core's drivers need of an event loop, on trio: tasks, timers and callbacks, in a nursery of their own.
+
+The drivers call back and start tasks from wherever they are. Here all of that has one scope, which nothing outlives.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Awaitable, Callable, Coroutine
+from types import TracebackType
+from typing import Any, Self
+
+import trio
+
+from mcp_sansio import LocalProtocolError
+
+
+class Task:
+    """A coroutine that runs in a nursery. It hears of no cancellation but its own (see `Loop`)."""
+
+    def __init__(self, nursery: trio.Nursery, work: Awaitable[None]) -> None:
+        self.ended = trio.Event()
+        self._scope = trio.CancelScope(shield=True)
+        self._callbacks: list[Callable[[Any], object]] = []
+        self._task: trio.lowlevel.Task | None = None
+        nursery.start_soon(self._run, work, name=getattr(work, "__qualname__", None))
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the caller is this task."""
+        return self._task is trio.lowlevel.current_task()
+
+    def done(self) -> bool:
+        """See `mcp_sansio.driving.Task`."""
+        return self.ended.is_set()
+
+    def cancel(self) -> None:
+        """See `mcp_sansio.driving.Task`."""
+        self._scope.cancel()
+
+    def add_done_callback(self, callback: Callable[[Any], object], /) -> None:
+        """See `mcp_sansio.driving.Task`."""
+        self._callbacks.append(callback)
+
+    async def _run(self, work: Awaitable[None]) -> None:
+        self._task = trio.lowlevel.current_task()
+        try:
+            with self._scope:
+                await work
+        finally:
+            self.ended.set()
+            for callback in self._callbacks:
+                callback(self)
+
+
+class Here:
+    """Work that is done in the caller's own task, and can be ended without ending that."""
+
+    def __init__(self) -> None:
+        self._scope = trio.CancelScope()
+
+    def cancel(self) -> None:
+        """End the work soon."""
+        self._scope.cancel()
+
+    async def run(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do the `work`, to its end or until it is cancelled."""
+        with self._scope:
+            await work
+
+
+class Loop:
+    """An asynchronous context manager, in which tasks can be started and functions be called later.
+
+    A cancellation from outside reaches the block alone, and none of the tasks: what is to be said to a peer is said by
+    them. Leaving the block ends those that are left. What the block raises comes out of it as it was raised.
+    """
+
+    time = staticmethod(trio.current_time)
+    _nursery: trio.Nursery | None = None
+
+    def __init__(self) -> None:
+        self._tasks: set[Task] = set()
+        self._soon: list[Callable[[], object]] = []
+
+    async def __aenter__(self) -> Self:
+        self._thread = threading.get_ident()
+        self._token = trio.lowlevel.current_trio_token()
+        self._manager = trio.open_nursery()
+        self._nursery = await self._manager.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        self._nursery = None
+        for task in self._tasks:
+            task.cancel()
+        try:
+            return await self._manager.__aexit__(kind, error, trace)
+        except BaseExceptionGroup as group:
+            others = group.split(lambda raised: raised is error or isinstance(raised, trio.Cancelled))[1]
+            if others is None:
+                return False
+            raise _plain(group) from None  # one of the tasks has failed, which none of them should
+
+    @property
+    def is_open(self) -> bool:
+        """Whether tasks can be started."""
+        return self._nursery is not None
+
+    def start(self, work: Awaitable[None]) -> Task:
+        """Run the coroutine `work`. Raises `LocalProtocolError` outside of the block."""
+        if self._nursery is None:
+            if isinstance(work, Coroutine):
+                work.close()
+            raise LocalProtocolError("it is not open: on trio it is used as `async with`")
+        task = Task(self._nursery, work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def call_at(self, when: float, callback: Callable[[], Any]) -> Task:
+        """See `mcp_sansio.stream_driver.Loop`."""
+        return self.start(_at(when, callback))
+
+    def call_soon(self, callback: Callable[[], Any], /) -> None:
+        """See `mcp_sansio.stream_driver.Loop`. Any thread may do this."""
+        if threading.get_ident() != self._thread:
+            try:
+                self._token.run_sync_soon(self.call_soon, callback)
+            except trio.RunFinishedError:
+                pass  # in this very moment
+        elif self._nursery is not None:
+            self._soon.append(callback)
+            if len(self._soon) == 1:
+                self.start(self._call_back())
+
+    async def _call_back(self) -> None:
+        callbacks, self._soon = self._soon, []
+        for callback in callbacks:
+            callback()
+
+
+async def _at(when: float, callback: Callable[[], Any]) -> None:
+    await trio.sleep_until(when)
+    callback()
+
+
+def _plain(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """What is alone in a group, or the group."""
+    only: BaseException = group
+    while isinstance(only, BaseExceptionGroup) and len(only.exceptions) == 1:
+        only = only.exceptions[0]
+    return only
