@@ -1,6 +1,6 @@
 """The client that the official conformance suite runs: it does what each scenario asks of a client.
 
-``python tests/conformance/everything_client.py [--binding aiohttp|trio] URL`` is started by the suite, with the scenario's
+``python tests/conformance/everything_client.py [--binding NAME] URL`` is started by the suite, with the scenario's
 name, the revision and, for some, a context in the environment. With ``--finds-out`` the client is not told the
 revision. What each scenario expects is laid down by the suite.
 Nothing here knows of a header, a session or a retry: it is an application that lists, calls and answers.
