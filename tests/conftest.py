@@ -4,11 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import behaviours
 import support
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The option that writes the table of the bindings."""
+    parser.addoption("--behaviours", metavar="FILE", help="write which behaviour holds on which binding to FILE")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Write that table, where it is wanted."""
+    where = config.getoption("behaviours")
+    if where and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(behaviours.Record(Path(where)))
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -1,0 +1,77 @@
+"""Which behaviour holds on which binding: what the suite of the bindings writes down when it runs.
+
+A behaviour is a test, and its name is the sentence that says it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from plugs import Plug
+
+#: Words that a test's name can only have in lower case.
+SPELT = {
+    "json": "JSON",
+    "http": "HTTP",
+    "http_1_0": "HTTP/1.0",
+    "url": "URL",
+    "utf_8": "UTF-8",
+    "crlf": "CRLF",
+    "sigpipe": "SIGPIPE",
+    "cores": "core's",
+}
+
+
+def plug_of(item: Any) -> Plug | None:
+    """The binding that a test runs on, if it is one of the suite."""
+    callspec = getattr(item, "callspec", None)
+    values = callspec.params.values() if callspec else ()
+    return next((value for value in values if isinstance(value, Plug)), None)
+
+
+def sentence_of(item: Any) -> str:
+    """The behaviour that a test shows, as a sentence."""
+    words = item.originalname.removeprefix("test_")
+    for word, spelt in SPELT.items():
+        words = re.sub(rf"(?<![^_]){word}(?![^_])", spelt.replace("_", " "), words)
+    words = words.replace("_", " ")
+    return str(words[0].upper() + words[1:])
+
+
+class Record:
+    """Gathers what became of each test, and writes it at the end."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.rows: dict[tuple[str, str, str], dict[str, Any]] = {}
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """A part of a test has ended."""
+        for row in _rows_of(report):
+            key = row["kind"], row["behaviour"], row["binding"]
+            held = self.rows.setdefault(key, {"passed": 0, "failed": 0})
+            if "lacks" in row:
+                held["lacks"] = row["lacks"]
+            elif report.failed:
+                held["failed"] += 1
+            elif report.when == "call" and report.passed:
+                held["passed"] += 1
+
+    def pytest_sessionfinish(self) -> None:
+        """Write it."""
+        table: dict[str, dict[str, dict[str, Any]]] = {}
+        for (kind, behaviour, binding), held in sorted(self.rows.items()):
+            table.setdefault(kind, {}).setdefault(behaviour, {})[binding] = held
+        self.path.write_text(json.dumps(table, indent=1, ensure_ascii=False) + "\n", "utf-8")
+
+
+def _rows_of(report: pytest.TestReport) -> Iterator[dict[str, Any]]:
+    for name, value in report.user_properties:
+        if name == "behaviour":
+            yield json.loads(str(value))

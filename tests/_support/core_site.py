@@ -1,0 +1,122 @@
+"""The core at a socket: a server for clients to be tried against, which is nobody's binding.
+
+A `Simulation` runs the handlers, so they wait for nothing but their Exchange and the events that it makes, and its
+clock stands still. Threads carry the bytes.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from by_hand import Accepted, Request, listening
+from flags import PATIENCE
+from mcp_sansio import Registry
+from mcp_sansio.testing import Scheduler, Simulation
+
+T = TypeVar("T")
+
+
+class CoreSite:
+    """A simulated server that is being served at `url`."""
+
+    def __init__(self, build: Callable[[Any], Registry], options: Any) -> None:
+        self.url = ""
+        self._lock = threading.RLock()
+        self._waiting: set[socket.socket] = set()
+        scheduler = Scheduler()
+        #: Makes what handlers may wait for. Set it by `do`.
+        self.event = scheduler.event
+        self._simulation = Simulation(build(scheduler.event), scheduler=scheduler, **options)
+        self.server = self._simulation.server
+
+    def do(self, work: Callable[[], T]) -> T:
+        """Do something to the server, and all that it brings about."""
+        with self._lock:
+            result = work()
+            self._simulation.settle()
+            for waker in self._waiting:
+                waker.send(b"!")
+        return result
+
+    def answer(self, request: Request, connection: Accepted) -> None:
+        """See `by_hand.Answer`."""
+        assert "accept" in request.headers or request.method == "DELETE", request
+        assert ("content-type" in request.headers) is (request.method == "POST"), request
+        path = request.path.partition("?")[0].rstrip("/")
+        send = self._simulation.pair if path in ("/sse", "/messages") else self._simulation.http
+        mine, waker = socket.socketpair()
+        with mine, waker:
+            with self._lock:
+                self._waiting.add(waker)
+            try:
+                exchange = self.do(
+                    lambda: send(request.body, method=request.method, target=request.path, headers=request.headers)
+                )
+                self._carry(exchange, connection, mine)
+            finally:
+                with self._lock:
+                    self._waiting.remove(waker)
+
+    def _carry(self, exchange: Any, connection: Accepted, woken: socket.socket) -> None:
+        is_chunked = False
+        try:
+            while True:
+                with self._lock:
+                    new = exchange.unread()
+                if new is None:
+                    if not self._wait(connection, woken):
+                        raise ConnectionError
+                    continue
+                if new.head is not None:
+                    is_chunked = not any(name == "Content-Length" for name, _ in new.head.headers)
+                    connection.send(_head(new.head, is_chunked))
+                if new.data:
+                    connection.send(_chunk(new.data) if is_chunked else new.data)
+                if new.ended:
+                    if is_chunked:
+                        connection.send(b"0\r\n\r\n")
+                    return
+        except ConnectionError:
+            self.do(exchange.disconnect)
+            connection.close()
+        finally:
+            with self._lock:
+                if exchange.ended:
+                    self._simulation.remove(exchange)
+
+    @staticmethod
+    def _wait(connection: Accepted, woken: socket.socket) -> bool:
+        """Wait for something new to send. False where the client has gone."""
+        ready, _, _ = select.select([connection.socket, woken], [], [], PATIENCE)
+        assert ready, "nothing happened"
+        if woken in ready:
+            woken.recv(2**16)
+            return True
+        return bool(connection.socket.recv(1, socket.MSG_PEEK))
+
+
+def _head(head: Any, is_chunked: bool) -> bytes:
+    lines = [f"HTTP/1.1 {head.status} Whatever", *(f"{name}: {value}" for name, value in head.headers)]
+    if is_chunked and head.status not in (204, 304):
+        lines.append("Transfer-Encoding: chunked")
+    return "\r\n".join([*lines, "", ""]).encode("latin-1")
+
+
+def _chunk(data: bytes) -> bytes:
+    return b"%x\r\n%b\r\n" % (len(data), data)
+
+
+@contextmanager
+def core_site(build: Callable[[Any], Registry], **options: Any) -> Iterator[CoreSite]:
+    """Serve what `build` makes, at ``/mcp`` and as the pair ``/sse``. `build` is given what makes events.
+
+    `options` are those of `mcp_sansio.Server`.
+    """
+    site = CoreSite(build, options)
+    with listening(site.answer) as site.url:
+        yield site

@@ -1,0 +1,96 @@
+"""A flag that a handler waits for on any event loop, or on none, and that a test's thread sets and sees."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+#: Longer than any machine needs; a test that waits this long has failed.
+PATIENCE = 30.0
+
+
+class Flag:
+    """Down at first. Any thread and any task may raise it, wait for it, and take it down."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._raised = threading.Event()
+        self._wakers: set[Callable[[], None]] = set()
+
+    def set(self) -> None:
+        """Raise it."""
+        with self._lock:
+            self._raised.set()
+            wakers, self._wakers = self._wakers, set()
+        for wake in wakers:
+            wake()
+
+    def clear(self) -> None:
+        """Take it down."""
+        self._raised.clear()
+
+    @property
+    def is_set(self) -> bool:
+        """Whether it is up."""
+        return self._raised.is_set()
+
+    def seen(self, seconds: float = PATIENCE) -> None:
+        """Block this thread until it is up; fails where that takes too long."""
+        assert self._raised.wait(seconds), "the flag was not raised"
+
+    async def wait(self) -> None:
+        """Wait until it is up, on the loop that runs, or in this thread where none does."""
+        event, wake = _event_of_loop()
+        with self._lock:
+            if self._raised.is_set():
+                return
+            if event is not None:
+                self._wakers.add(wake)
+        if event is None:
+            self.seen()
+            return
+        try:
+            await event.wait()
+        finally:
+            self._wakers.discard(wake)
+
+
+def _event_of_loop() -> tuple[Any, Callable[[], None]]:
+    """An event of the loop that runs here, and what sets it from any thread."""
+    if (token := _trio_token()) is not None:
+        event = sys.modules["trio"].Event()
+        return event, lambda: _call_soon(token.run_sync_soon, event.set)
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        return None, lambda: None
+    flag = asyncio.Event()
+    return flag, lambda: _call_soon(loop.call_soon_threadsafe, flag.set)
+
+
+def _trio_token() -> Any:
+    trio = sys.modules.get("trio")
+    if trio is None:
+        return None
+    try:
+        return trio.lowlevel.current_trio_token()
+    except RuntimeError:
+        return None
+
+
+def _call_soon(call: Callable[..., Any], set_event: Callable[[], None]) -> None:
+    try:
+        call(set_event)
+    except RuntimeError:
+        pass  # the loop has ended, and with it whoever waited
+
+
+async def turn() -> None:
+    """Let everything else on the loop have a turn; nothing where there is no loop."""
+    if _trio_token() is not None:
+        await sys.modules["trio"].lowlevel.checkpoint()
+    elif _event_of_loop()[0] is not None:
+        await asyncio.sleep(0)

@@ -1,0 +1,65 @@
+"""A binding's server of HTTP for a test, and clients in front of it. Nothing may be left of either."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import talk
+from flags import PATIENCE
+from mcp_sansio import Registry
+from plugs import HttpServer, Serving, Settings
+
+_SETTINGS = {"path", "pair", "user_header", "patience"}
+
+
+@contextmanager
+def serving(http: HttpServer, registry: Registry, **given: Any) -> Iterator[Serving]:
+    """Serve `registry`. `given` are `plugs.Settings`, and the options of the server.
+
+    At the end, no thread and no descriptor is left of it.
+    """
+    settings = {name: given.pop(name) for name in _SETTINGS & {*given}}
+    threads, descriptors = threading.active_count(), _descriptors()
+    with http.serve(registry, Settings(given, **settings)) as running:
+        try:
+            yield running
+        finally:
+            for connection in [*talk.opened]:
+                connection.close()
+    until(lambda: threading.active_count() <= threads, "threads are left")
+    assert _descriptors() - descriptors <= _KEPT, "descriptors are left"
+
+
+#: Descriptors that a process may open once and keep.
+_KEPT = 2
+
+
+def _descriptors() -> int:
+    listed = Path("/proc/self/fd")
+    return len(os.listdir(listed)) if listed.is_dir() else 0
+
+
+def until(holds: Callable[[], Any], otherwise: str) -> Any:
+    """Wait until something holds that another thread brings about; what it is."""
+    end = time.monotonic() + PATIENCE
+    while not (held := holds()):
+        assert time.monotonic() < end, otherwise
+        time.sleep(0.001)
+    return held
+
+
+def connections(running: Serving) -> int:
+    """How many connections of clients the server has not ended yet, as the operating system sees it."""
+    address = f"0100007F:{running.port:04X}"
+    lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return sum(line[1] == address and line[3] in _HELD for line in lines)
+
+
+#: ESTABLISHED and CLOSE_WAIT.
+_HELD = {"01", "08"}
