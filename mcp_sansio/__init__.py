@@ -93,6 +93,8 @@ from .types import (
 if TYPE_CHECKING:
     from .client import (
         Answered,
+        BlockingApi,
+        BlockingListening,
         CallEnded,
         CallOptions,
         ChangeReceived,
@@ -140,6 +142,8 @@ __all__ = [
     "Answered",
     "AudioContent",
     "BlobResourceContents",
+    "BlockingApi",
+    "BlockingListening",
     "Body",
     "CacheHint",
     "Call",

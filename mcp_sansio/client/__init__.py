@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .api import ClientApi, Listening
+from .blocking_api import BlockingApi, BlockingListening
 from .calls import Answered, Failed, OutgoingCall, OutgoingRequest, Question
 from .config import ClientConfig
 from .connection import ClientConnection
@@ -30,6 +31,8 @@ from .stream_api import StreamClientApi
 
 __all__ = [
     "Answered",
+    "BlockingApi",
+    "BlockingListening",
     "CallEnded",
     "CallOptions",
     "ChangeReceived",

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Coroutine, Iterator, Mapping
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, get_args
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, TypeVar, Unpack, get_args
 
 import attrs
 
@@ -12,12 +11,11 @@ from mcp_sansio.adapters.base import Adapter
 from mcp_sansio.adapters.selection import AdapterSet
 from mcp_sansio.changes import Change
 from mcp_sansio.client.api import ClientApi, Listening
+from mcp_sansio.client.blocking_api import BlockingApi, BlockingListening
 from mcp_sansio.client.callbacks import Work
-from mcp_sansio.client.known import Known
 from mcp_sansio.client.options import ClientOptions, callbacks_of, engine_options_of
 from mcp_sansio.registry import Registry
 from mcp_sansio.server.config import Config
-from mcp_sansio.types import JSON, Completion, GetPromptResult, ReadResourceResult, ServerDescription
 
 from .clock import FakeClock
 from .links import link_of
@@ -27,7 +25,6 @@ from .recorder import Recorder
 from .scheduler import Pending, Scheduler
 from .simulation import Link, Simulation
 
-P = ParamSpec("P")
 T = TypeVar("T")
 
 #: The names of all revisions, newest first: ``@pytest.mark.parametrize("revision", every_revision)``.
@@ -184,17 +181,7 @@ class JoinedClient(ClientApi):
         return lambda: scheduler.cancel(task)
 
 
-def _plain(
-    method: Callable[Concatenate[ClientApi, P], Coroutine[Any, Any, T]],
-) -> Callable[Concatenate[PlainClient, P], T]:
-    @functools.wraps(method)
-    def plain(client: PlainClient, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return client.run(method(client.calls, *args, **kwargs))
-
-    return plain
-
-
-class PlainClient:
+class PlainClient(BlockingApi):
     """A client whose server is in the same `simulation`, for tests that have no event loop.
 
     It has the methods of every client without their ``await``. When everybody waits, time passes by itself up to the
@@ -204,52 +191,15 @@ class PlainClient:
     """
 
     def __init__(self, calls: JoinedClient) -> None:
+        super().__init__(calls)
         self.calls = calls
         self.simulation = calls.simulation
         self.recorder = calls.recorder
-
-    initialize = _plain(ClientApi.initialize)
-    ping = _plain(ClientApi.ping)
-    set_log_level = _plain(ClientApi.set_log_level)
-    list_tools = _plain(ClientApi.list_tools)
-    list_resources = _plain(ClientApi.list_resources)
-    list_resource_templates = _plain(ClientApi.list_resource_templates)
-    list_prompts = _plain(ClientApi.list_prompts)
-    call_tool = _plain(ClientApi.call_tool)
-
-    def read_resource(self, uri: str, **options: Any) -> ReadResourceResult | dict[str, JSON]:
-        """See `ClientApi.read_resource`."""
-        return self.run(self.calls.read_resource(uri, **options))
-
-    def get_prompt(
-        self, name: str, arguments: Mapping[str, str] | None = None, **options: Any
-    ) -> GetPromptResult | dict[str, JSON]:
-        """See `ClientApi.get_prompt`."""
-        return self.run(self.calls.get_prompt(name, arguments, **options))
-
-    def complete(self, ref: Mapping[str, str], name: str, value: str = "", **options: Any) -> Completion:
-        """See `ClientApi.complete`."""
-        return self.run(self.calls.complete(ref, name, value, **options))
 
     @property
     def clock(self) -> FakeClock:
         """The clock of both sides."""
         return self.simulation.clock
-
-    @property
-    def adapter(self) -> Adapter | None:
-        """See `ClientApi.adapter`."""
-        return self.calls.adapter
-
-    @property
-    def server(self) -> ServerDescription | None:
-        """See `ClientApi.server`."""
-        return self.calls.server
-
-    @property
-    def known(self) -> Known | None:
-        """See `ClientApi.known`."""
-        return self.calls.known
 
     def listen(self, **wanted: Any) -> PlainListening:
         """See `ClientApi.listen`; a plain context manager, and what it gives is iterated over without ``async``."""
@@ -277,34 +227,28 @@ class PlainClient:
             self.simulation.advance_to(due)
         return pending.result()
 
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        return self.run(work)
+
     def advance(self, seconds: float) -> None:
         """Let time pass for both sides, stopping at every deadline on the way."""
         self.simulation.settle()
         self.simulation.advance(seconds)
 
 
-class PlainListening:
+class PlainListening(BlockingListening):
     """What `PlainClient.listen` gives. Iterate over it for the changes that have come since the last time."""
 
     def __init__(self, client: PlainClient, listening: Listening) -> None:
+        super().__init__(client.run, listening)
         self._client = client
-        self._listening = listening
 
-    def __enter__(self) -> Self:
-        self._client.run(self._listening.__aenter__())
-        return self
-
-    def __exit__(self, *raised: object) -> None:
-        self._client.run(self._listening.__aexit__(None, None, None))
-
-    def __iter__(self) -> Iterator[Change]:
-        while True:
-            coming = self._client.start(self._listening.__anext__())
-            if not coming.done:
-                coming.cancel()
-                return
-            try:
-                change = coming.result()
-            except StopAsyncIteration:
-                return
-            yield change
+    def __next__(self) -> Change:
+        coming = self._client.start(self._listening.__anext__())
+        if not coming.done:
+            coming.cancel()
+            raise StopIteration
+        try:
+            return coming.result()
+        except StopAsyncIteration:
+            raise StopIteration from None
