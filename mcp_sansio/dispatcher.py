@@ -37,14 +37,20 @@ logger = logging.getLogger("mcp_sansio")
 
 TOOL_FAULT = "The tool failed because of an internal error."
 HANDLER_FAULT = "The request failed because of an internal error."
+#: Where no changes are announced, there is no method to ask for that.
+_NOTHING_ANNOUNCED = Failure(FailureKind.UNKNOWN_METHOD, "this server announces no changes")
 #: What a handler may raise that ends its call and nothing else: not even ``sys.exit()`` ends the process that serves.
 HANDLER_ERRORS = (Exception, SystemExit, Stop)
 
 
 class Described(Struct, frozen=True):
-    """The result of describing the server: the handshake's, or the stateless discovery's. `supported` are revisions."""
+    """The result of describing the server: the handshake's, or the stateless discovery's.
+
+    `supported` are revisions, and `announces` is whether changes are announced.
+    """
 
     supported: tuple[str, ...]
+    announces: bool = True
 
 
 class Empty(Struct, frozen=True):
@@ -116,9 +122,9 @@ LISTEN_URIS = "resourceSubscriptions"
 class Dispatcher:
     """Routes operations to the registry and its handlers.
 
-    `supported` are the revisions that this server tells of. `max_rounds` bounds how often one call may be run again in
-    place to ask more, `max_answers` how many answers it may bring, and `max_state` how many bytes of answers and state
-    are kept for its next attempt.
+    `supported` are the revisions that this server tells of, and `announces` is whether it tells of changes.
+    `max_rounds` bounds how often one call may be run again in place to ask more, `max_answers` how many answers it may
+    bring, and `max_state` how many bytes of answers and state are kept for its next attempt.
     """
 
     def __init__(
@@ -131,6 +137,7 @@ class Dispatcher:
         max_rounds: int = 32,
         max_answers: int = 64,
         max_state: int = 2**16,
+        announces: bool = True,
     ) -> None:
         self.registry = registry
         self._supported = supported
@@ -139,6 +146,7 @@ class Dispatcher:
         self._max_rounds = max_rounds
         self._max_answers = max_answers
         self._max_state = max_state
+        self._announces = announces
 
     # What needs no handler
 
@@ -148,7 +156,7 @@ class Dispatcher:
         return None if answer is None else answer(self, call)
 
     def _describe(self, call: Call) -> Outcome:
-        return Value(Described(self._supported))
+        return Value(Described(self._supported, self._announces))
 
     def _nothing(self, call: Call) -> Outcome:
         return Value(Empty())
@@ -183,6 +191,8 @@ class Dispatcher:
         return ListPage(page, str(page[-1].serial) if len(offered) > size else None)
 
     def _listen(self, call: Call) -> Outcome:
+        if not self._announces:
+            return _NOTHING_ANNOUNCED
         wanted = call.params["notifications"]
         kinds = frozenset(kind for member, kind in LISTEN_FILTER.items() if wanted.get(member) is True)
         return Value(Listening(kinds, tuple(dict.fromkeys(wanted.get(LISTEN_URIS) or ()))))
@@ -347,10 +357,14 @@ class Dispatcher:
         return Value(Empty())
 
     async def _unsubscribe(self, run: Run) -> Outcome:
+        if not self._announces:
+            return _NOTHING_ANNOUNCED
         await run.peer.unsubscribe(run.call.params["uri"])
         return Value(Empty())
 
     async def _subscribe(self, run: Run) -> Outcome:
+        if not self._announces:
+            return _NOTHING_ANNOUNCED
         uri = run.call.params["uri"]
         found = self.registry.match_resource(uri)
         if found is None or not run.call.adapter.offers(found[0]):

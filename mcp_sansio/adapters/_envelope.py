@@ -261,7 +261,7 @@ class EnvelopeAdapter(Adapter):
     def _described(self, call: Call, registry: Registry, described: Described) -> dict[str, JSON]:
         body: dict[str, JSON] = {
             "supportedVersions": list(described.supported),
-            "capabilities": self.capabilities(registry),
+            "capabilities": self.capabilities(registry, announces=described.announces),
         }
         if registry.instructions is not None:
             body["instructions"] = registry.instructions

@@ -77,7 +77,7 @@ class HandshakeAdapter(Adapter):
     def _described(self, call: Call, registry: Registry, described: Described) -> dict[str, JSON]:
         body: dict[str, JSON] = {
             "protocolVersion": self.version,
-            "capabilities": self.capabilities(registry),
+            "capabilities": self.capabilities(registry, announces=described.announces),
             "serverInfo": self.server_info(registry),
         }
         if registry.instructions is not None:

@@ -380,16 +380,17 @@ class Adapter(ClientRole):
             info = registry.shown_info[self.version] = pick(to_wire(registry.info), self.shape.implementation)
         return info
 
-    def capabilities(self, registry: Registry) -> dict[str, JSON]:
-        """What the server can do, as this revision spells it.
+    def capabilities(self, registry: Registry, *, announces: bool) -> dict[str, JSON]:
+        """What the server can do, as this revision spells it; `announces` is whether it tells of changes.
 
         The three lists are always offered, empty or not, since declarations may come and go while a client is there.
         """
+        changes = {"listChanged": True} if announces else {}
         held: dict[str, JSON] = {
             "logging": {},
-            "prompts": {"listChanged": True},
-            "resources": {"subscribe": True, "listChanged": True},
-            "tools": {"listChanged": True},
+            "prompts": {**changes},
+            "resources": {"subscribe": True, **changes} if announces else {},
+            "tools": {**changes},
         }
         if self.shape.has_completions and registry.completions:
             held["completions"] = {}

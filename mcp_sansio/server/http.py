@@ -44,7 +44,8 @@ class HttpTransaction:
 
     `principal` is who the request is from, as the operator's own authentication found, or ``None``. `loopback` says
     that it came in on a loopback address. `request` is handed to handlers as ``ex.request``. `wake` is called when
-    there is something to take that no fact of this transaction brought about.
+    there is something to take that no fact of this transaction brought about. `paced` says that what a handler sends
+    waits until it was taken, for a driver whose handlers run in the thread that sends.
     """
 
     #: The handlers of the endpoint's methods. A method that is not here is answered with 405.
@@ -73,6 +74,7 @@ class HttpTransaction:
         loopback: bool = False,
         request: Any = None,
         wake: Callable[[], None] = lambda: None,
+        paced: bool = False,
     ) -> None:
         self.server = server
         self.config = server.config
@@ -80,6 +82,7 @@ class HttpTransaction:
         self.request = request
         self.wake = wake
         self._loopback = loopback
+        self._paced = paced
         self._body = BytesIO()  # and no list: pieces may be small, and then each costs more than it holds
         self._parts: list[Part] = []
         self._events: list[Event] = []
@@ -261,7 +264,7 @@ class HttpTransaction:
         if self.state is not ResponseState.WAITING:
             return
         self.state = advance(RESPONSE, self.state, ResponseInput.STREAM)
-        self._backlog = Backlog(self.config.max_unsent, self.server.runtime.event)
+        self._backlog = Backlog(self.config.max_unsent, self.server.runtime.event, paced=self._paced)
         self._send(Head(200, (*_STREAM_HEADERS, *self.extra_headers, *self._cors)))
         self.start_silence()
 

@@ -20,12 +20,14 @@ def taken(queue: list[T]) -> list[T]:
 class Backlog:
     """The bytes that wait for the driver to take them, and the handlers that wait for it when there are too many.
 
-    `most` is how many are not too many, and `event` makes something to wait for.
+    `most` is how many are not too many, and `event` makes something to wait for. Where it is `paced`, handlers wait
+    whenever there are any.
     """
 
-    def __init__(self, most: int, event: Callable[[], Event]) -> None:
+    def __init__(self, most: int, event: Callable[[], Event], *, paced: bool = False) -> None:
         self.size = 0
         self._most = most
+        self._paced = paced
         self._event = event
         self._room: Event | None = None
 
@@ -43,7 +45,7 @@ class Backlog:
 
     async def drained(self) -> None:
         """Return once the backlog is cleared, at once where it is not too large."""
-        if self.is_too_large:
+        if self.is_too_large or (self._paced and self.size):
             if self._room is None:
                 self._room = self._event()
             await self._room.wait()

@@ -89,6 +89,7 @@ class Server:
             max_rounds=self.config.max_rounds,
             max_answers=self.config.max_answers,
             max_state=self.config.max_state,
+            announces=self.config.announces_changes,
         )
         self.admission = admission(allowed_hosts=self.config.allowed_hosts, allowed_origins=self.config.allowed_origins)
         self.topics = Topics()
@@ -110,9 +111,12 @@ class Server:
         loopback: bool = False,
         request: Any = None,
         wake: Callable[[], None] = lambda: None,
+        paced: bool = False,
     ) -> HttpTransaction:
         """The engine for one request to the Streamable HTTP endpoint. See `HttpTransaction` for the arguments."""
-        return StreamableTransaction(self, principal=principal, loopback=loopback, request=request, wake=wake)
+        return StreamableTransaction(
+            self, principal=principal, loopback=loopback, request=request, wake=wake, paced=paced
+        )
 
     def pair_transaction(
         self,

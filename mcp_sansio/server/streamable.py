@@ -68,6 +68,8 @@ class StreamableTransaction(HttpTransaction):
     def allowed_methods(self) -> str:
         """The value of ``Allow``."""
         hidden = {"DELETE"} if not self.config.deletable_sessions else set()
+        if not self.config.announces_changes:
+            hidden |= {"GET"}
         if not self._has_sessions(None):
             hidden |= {"GET", "DELETE"}
         return ", ".join([method for method in (*self.methods, "OPTIONS") if method not in hidden])
@@ -317,7 +319,7 @@ class StreamableTransaction(HttpTransaction):
     def _get(self, body: bytes) -> None:
         adapter = self._stated_adapter()
         session_id = self.headers.get(_SESSION)
-        if not self._has_sessions(adapter) or (session_id is None and not self.config.require_session):
+        if not self._may_get(adapter) or (session_id is None and not self.config.require_session):
             self.refuse_method()
             return
         if session_id is None:
@@ -325,6 +327,10 @@ class StreamableTransaction(HttpTransaction):
         if not gate.accepted_forms(self.headers.fields.get("accept"))[1]:
             raise Rejected(Failure(FailureKind.NOT_ACCEPTABLE, "the Accept header does not admit text/event-stream"))
         self._load(session_id, lambda: self._open_stream(adapter))
+
+    def _may_get(self, adapter: Adapter | None) -> bool:
+        """Whether there is a stream to read: the session's own, or the rest of one that was lost."""
+        return self._has_sessions(adapter) and (self.config.announces_changes or "last-event-id" in self.headers)
 
     def _stated_adapter(self) -> Adapter | None:
         """The adapter of the revision that the URL or the header states, if one does. Raises `Rejected`."""
