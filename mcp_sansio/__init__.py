@@ -63,6 +63,8 @@ from .storage import (
     SessionRecord,
     SessionStore,
     StoreFull,
+    StoreTooNew,
+    StoreUnavailable,
 )
 from .types import (
     Annotations,
@@ -245,6 +247,8 @@ __all__ = [
     "StateCodec",
     "StoreFull",
     "StoreNeeded",
+    "StoreTooNew",
+    "StoreUnavailable",
     "StoredState",
     "StreamClientApi",
     "TextContent",

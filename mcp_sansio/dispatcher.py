@@ -28,7 +28,7 @@ from .request_state import StateCodec
 from .results import Unfit, completion_result, prompt_result, resource_result, tool_result
 from .runtime import Runtime
 from .specs import CompletionRequest, PromptSpec, ResourceSpec, Spec
-from .storage import StoreFull
+from .storage import STORE_FAULT, StoreFull, StoreUnavailable
 from .types import JSON, CallToolResult, TextContent
 from .wire.json import encode, fault_of
 from .wording import short
@@ -212,6 +212,9 @@ class Dispatcher:
             return _refusal(error.failure)
         if isinstance(error, StoreFull):
             return Failure(FailureKind.UNAVAILABLE, str(error))
+        if isinstance(error, StoreUnavailable):
+            logger.error("%s %r met a store that fails: %s", call.operation, call.target, error)
+            return Failure(FailureKind.UNAVAILABLE, STORE_FAULT)
         logger.error("%s %r failed", call.operation, call.target, exc_info=error)
         return Failure(FailureKind.INTERNAL, HANDLER_FAULT)
 
@@ -302,6 +305,8 @@ class Dispatcher:
         except Unfit as unfit:
             logger.error("tool %r returned what cannot be sent: %s", spec.name, unfit)
             return Value(_tool_error(TOOL_FAULT))
+        except (StoreFull, StoreUnavailable):
+            raise  # not the tool's fault, and worth another attempt
         except (Exception, SystemExit):
             logger.exception("tool %r failed", spec.name)
             return Value(_tool_error(TOOL_FAULT))

@@ -19,10 +19,24 @@ from .types import JSON
 
 Cursor = int
 _SAVE_ATTEMPTS = 16
+#: What a peer is told of a store that fails, whatever the reason.
+STORE_FAULT = "the session store cannot be reached"
 
 
 class StoreFull(McpError):
     """The store holds as many records as it may. The peer is told to come back later."""
+
+
+class StoreUnavailable(McpError):
+    """The engine behind a store or a hub cannot be reached now, or did not do what it was asked.
+
+    The text is for the operator. The peer is told (503 over HTTP) that the store cannot be reached, and may come
+    back. A write that was under way when the engine was lost may have been made.
+    """
+
+
+class StoreTooNew(McpError):
+    """The engine holds what a newer release of the library has written, and this release does not touch it."""
 
 
 @attrs.frozen
@@ -38,13 +52,16 @@ class SessionStore(Protocol):
 
     A store whose methods never wait for anything may have ``answers_at_once = True``: then it is asked in the middle of
     a request, and no driver hears of it (`StoreNeeded`).
+
+    Methods raise `StoreUnavailable` while the engine behind the store cannot be reached. A renewal that would
+    lengthen a record's life by less than a hundredth may be left out.
     """
 
     async def create(self, key: str, data: Mapping[str, JSON], *, ttl: float) -> bool:
         """Keep `data` under `key`. False where a live record is there already. Raises `StoreFull` when out of room."""
 
-    async def get(self, key: str) -> SessionRecord | None:
-        """The live record under `key`, or ``None``."""
+    async def get(self, key: str, *, ttl: float | None = None) -> SessionRecord | None:
+        """The live record under `key`, or ``None``. With `ttl` its expiry is renewed, on the same way."""
 
     async def save(self, key: str, data: Mapping[str, JSON], *, expected: int, ttl: float) -> bool:
         """Replace the data and renew the expiry. False where the record is gone or its version is not `expected`."""
@@ -95,11 +112,13 @@ class MemorySessionStore:
         self._put(key, _Entry(msgspec.json.encode(data), 1, ttl, 0.0))
         return True
 
-    async def get(self, key: str) -> SessionRecord | None:
+    async def get(self, key: str, *, ttl: float | None = None) -> SessionRecord | None:
         """See `SessionStore.get`."""
         entry = self._entries.get(key)
         if entry is None or entry.expires <= self._clock():
             return None
+        if ttl is not None:
+            await self.touch(key, ttl=ttl)
         return SessionRecord(msgspec.json.decode(entry.data), entry.version)
 
     async def save(self, key: str, data: Mapping[str, JSON], *, expected: int, ttl: float) -> bool:
@@ -224,10 +243,9 @@ class SessionAccess:
     async def use(self, handle: str) -> Session | None:
         """The session of `handle`, or ``None`` where it is unknown, expired or another principal's."""
         key = _handle_key(handle)
-        record = await self._store.get(key)
+        record = await self._store.get(key, ttl=self._ttl)
         if record is None or record.data.get("principal") != self._principal:
             return None
-        await self._store.touch(key, ttl=self._ttl)
         return Session(self._store, key, handle, record, self._ttl)
 
     async def drop(self, handle: str) -> None:
@@ -249,7 +267,11 @@ class HubMessage:
 
 
 class Hub(Protocol):
-    """Topics of messages between workers, read by cursor: who takes the position first misses nothing after it."""
+    """Topics of messages between workers, read by cursor: who takes the position first misses nothing after it.
+
+    Methods raise `StoreUnavailable` while the engine behind the hub cannot be reached, `poll` also while it waits. Who
+    polls again with the same cursor goes on where they were.
+    """
 
     async def publish(self, topic: str, data: bytes) -> None:
         """Append a message."""
@@ -304,7 +326,11 @@ class MemoryHub:
         while held.position <= cursor:
             event = self._event()
             held.waiting.append(event)
-            await event.wait()
+            try:
+                await event.wait()
+            finally:
+                if event in held.waiting:  # given up, with nothing published
+                    held.waiting.remove(event)
         return [message for message in held.messages if message.cursor > cursor]
 
     async def delete(self, topic: str) -> None:

@@ -67,6 +67,7 @@ RINGS = {
     "stream_driver": 2,
     "child_process": 2,
     "storage": 2,
+    "storing": 2,
     "uri_template": 2,
     "dependencies": 2,
     "in_arguments": 2,

@@ -74,6 +74,17 @@ def test_a_record_is_nobodys_to_change() -> None:
     assert now(held.get("k")) == SessionRecord({"list": [1]}, 1)
 
 
+def test_a_look_can_renew() -> None:
+    held, clock = store()
+    now(held.create("k", {"a": 1}, ttl=5))
+    clock.advance(4)
+    assert now(held.get("k", ttl=10)) == SessionRecord({"a": 1}, 1)
+    clock.advance(9)
+    assert now(held.get("k")) == SessionRecord({"a": 1}, 1)
+    clock.advance(1)
+    assert now(held.get("k", ttl=10)) is None
+
+
 def test_expiry() -> None:
     held, clock = store()
     now(held.create("short", {}, ttl=5))
@@ -319,6 +330,17 @@ def test_only_so_many_are_kept() -> None:
     for data in (b"a", b"b", b"c"):
         line.say("t", data)
     assert now(line.hub.poll("t", 0)) == [HubMessage(2, b"b"), HubMessage(3, b"c")]
+
+
+def test_pollers_that_give_up_leave_nothing() -> None:
+    line = Line()
+    polls = [line.scheduler.start(line.hub.poll("t", 0)) for _ in range(3)]
+    line.scheduler.run()
+    polls[1].cancel()
+    assert len(line.hub._topics["t"].waiting) == 2
+    line.say("t", b"a")
+    assert [poll.result() for poll in polls[::2]] == [[HubMessage(1, b"a")]] * 2
+    assert line.hub._topics["t"].waiting == []
 
 
 def test_a_topic_that_is_forgotten() -> None:

@@ -18,7 +18,7 @@ from mcp_sansio.events import PeerFaulted, StoreNeeded
 from mcp_sansio.operation import Operation
 from mcp_sansio.outcome import Failure, FailureKind, Outcome, Rejected, Value
 from mcp_sansio.runtime import finish_now
-from mcp_sansio.storage import SessionRecord, StoreFull
+from mcp_sansio.storage import STORE_FAULT, SessionRecord, StoreFull, StoreUnavailable
 from mcp_sansio.types import RequestId
 from mcp_sansio.wire.sse import encode_event
 
@@ -248,9 +248,8 @@ class StreamableTransaction(HttpTransaction):
 
         async def get() -> None:
             nonlocal found
-            record = await store.get(key)
+            record = await store.get(key, ttl=self.config.session_ttl)
             if record is not None and record.data["principal"] == self.principal:
-                await store.touch(key, ttl=self.config.session_ttl)
                 found = record
 
         def proceed() -> None:
@@ -274,9 +273,12 @@ class StreamableTransaction(HttpTransaction):
                 await work()
             except StoreFull as error:
                 self.refuse(Failure(FailureKind.UNAVAILABLE, str(error)))
+            except StoreUnavailable as error:
+                logger.error("%s", error)  # its text says it all
+                self.refuse(Failure(FailureKind.UNAVAILABLE, STORE_FAULT))
             except Exception:
                 logger.exception("the session store failed")
-                self.refuse(Failure(FailureKind.UNAVAILABLE, "the session store cannot be reached"))
+                self.refuse(Failure(FailureKind.UNAVAILABLE, STORE_FAULT))
             else:
                 self._proceed(then)
 

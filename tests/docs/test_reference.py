@@ -19,7 +19,9 @@ DIRECTIVE = re.compile(r"^\.\. (?:py:)?(currentmodule|data|auto\w+):: ([\w.]+)$"
 BINDINGS = sorted(folder.name for folder in (support.ROOT / "bindings").glob("mcp-sansio-*/mcp_sansio_*"))
 #: Modules whose names are reached by the module: the codecs, and what drivers share.
 CODECS = [f"mcp_sansio.wire.{module.name}" for module in pkgutil.iter_modules(mcp_sansio.wire.__path__)]
-SHARED = [f"mcp_sansio.{name}" for name in ("driving", "hosting", "stream_driver", "child_process", "inspecting")]
+SHARED = [
+    f"mcp_sansio.{name}" for name in ("driving", "hosting", "storing", "stream_driver", "child_process", "inspecting")
+]
 
 
 def listed() -> dict[str, list[str]]:

@@ -13,6 +13,7 @@ from mcp_sansio import (
     MemorySessionStore,
     Registry,
     SessionExpired,
+    StoreUnavailable,
     elicit,
     elicit_accept,
     elicit_decline,
@@ -357,34 +358,60 @@ def test_a_session_that_ends_while_its_call_writes(version: str) -> None:
 # The store ------------------------------------------------------------------------------------------------------------
 
 
+UNREACHABLE = {"code": -32603, "message": "the session store cannot be reached"}
+
+
 class Broken(MemorySessionStore):
-    """A store that cannot be reached."""
+    """A store that fails in one way or another, while it has one."""
 
-    broken = False
+    broken: Exception | None = None
 
-    async def get(self, key: str) -> Any:
+    async def get(self, key: str, *, ttl: float | None = None) -> Any:
         if self.broken:
-            raise OSError("no route to host 10.0.0.7")
-        return await super().get(key)
+            raise self.broken
+        return await super().get(key, ttl=ttl)
 
     async def create(self, key: str, data: Any, *, ttl: float) -> bool:
         if self.broken:
-            raise OSError("no route to host 10.0.0.7")
+            raise self.broken
         return await super().create(key, data, ttl=ttl)
 
 
+@pytest.mark.parametrize("failure", [OSError, StoreUnavailable])
 @pytest.mark.parametrize("version", HANDSHAKE)
-def test_a_store_that_fails(version: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_store_that_fails(version: str, failure: type[Exception], caplog: pytest.LogCaptureFixture) -> None:
     simulation = Simulation(registry())
     store = simulation.server.store = Broken(clock=simulation.clock)
     speaker = Http(version, simulation)
-    store.broken = True
+    store.broken = failure("no route to host 10.0.0.7")
     for attempt in (speaker.request("tools/list"), speaker.get(), speaker.post(speaker.initialize(id=1))):
-        error = {"code": -32603, "message": "the session store cannot be reached"}
-        assert refused(attempt, 503) == error
-    assert "no route to host" in caplog.text
-    store.broken = False
+        assert refused(attempt, 503) == UNREACHABLE
+    assert caplog.text.count("no route to host 10.0.0.7") == 3
+    assert ("Traceback" in caplog.text) is (failure is OSError), "what is known to happen needs none"
+    store.broken = None
     assert speaker.request("tools/list").status == 200
+
+
+@pytest.mark.parametrize("version", HANDSHAKE)
+def test_a_store_that_fails_in_the_middle_of_a_call(version: str, caplog: pytest.LogCaptureFixture) -> None:
+    made = registry()
+    simulation = Simulation(made)
+    store = simulation.server.store = Broken(clock=simulation.clock)
+
+    @made.tool
+    async def write(ex: Exchange) -> str:
+        """Write while the store is there, and while it is not."""
+        assert ex.session is not None
+        await ex.session.set("n", 1)
+        store.broken = StoreUnavailable("no route to host 10.0.0.7")
+        await ex.session.set("n", 2)
+        return "written"
+
+    speaker = Http(version, simulation)
+    assert refused(speaker.call("write"), 503) == UNREACHABLE
+    assert "call_tool 'write' met a store that fails: no route to host 10.0.0.7" in caplog.text
+    store.broken = None
+    assert speaker.call("count").messages[0]["result"]["content"][0]["text"] == "3 True", "the write was made"
 
 
 @pytest.mark.parametrize("version", HANDSHAKE)

@@ -1,0 +1,197 @@
+"""What stores and hubs on an engine share, without an engine and without a loop."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from mcp_sansio import HubMessage, StoreUnavailable
+from mcp_sansio.storing import Backoff, EngineHub, Opening, check_namespace, encode_key
+from mcp_sansio.testing import Scheduler
+
+
+def test_a_backoff_doubles_up_to_its_most() -> None:
+    backoff = Backoff(first=0.5, most=3.0)
+    assert [backoff.delay() for _ in range(5)] == [0.5, 1.0, 2.0, 3.0, 3.0]
+    backoff.reset()
+    assert [backoff.delay() for _ in range(2)] == [0.5, 1.0]
+
+
+@pytest.mark.parametrize("namespace", ["a", "my-app_1.x", "x" * 64])
+def test_a_namespace(namespace: str) -> None:
+    assert check_namespace(namespace) == namespace
+
+
+@pytest.mark.parametrize("namespace", ["", "x" * 65, "a:b", "a b", "a\n", "{a}", "a*", "ä", "a\0"])
+def test_what_is_no_namespace(namespace: str) -> None:
+    with pytest.raises(ValueError, match=r"^a namespace is 1 to 64 of the characters A-Z a-z 0-9 _ \. -, not '"):
+        check_namespace(namespace)
+
+
+def test_keys_are_told_apart() -> None:
+    keys = ["", "\0", "a", "a\0", "é", "e\u0301", "\ud83e\udd56x", "🥖", "\ud83e", "\udd56"]
+    assert len({encode_key(key) for key in keys}) == len(keys)
+
+
+# Opening --------------------------------------------------------------------------------------------------------------
+
+
+class Door:
+    """Something that takes a while to open, and may not open at all."""
+
+    def __init__(self) -> None:
+        self.scheduler = Scheduler()
+        self.opening = Opening(self.open, self.scheduler.event)
+        self.attempts: list[int] = []
+        self.may_go_on = self.scheduler.event()
+        self.failure: Exception | None = None
+
+    async def open(self) -> int:
+        number = len(self.attempts) + 1
+        self.attempts.append(number)
+        await self.may_go_on.wait()
+        if self.failure is not None:
+            raise self.failure
+        return number
+
+
+def test_it_is_opened_once_for_all_who_come() -> None:
+    door = Door()
+    assert door.opening.opened is None
+    comers = [door.scheduler.start(door.opening.get()) for _ in range(3)]
+    door.scheduler.run()
+    door.may_go_on.set()
+    door.scheduler.run()
+    assert [comer.result() for comer in comers] == [1, 1, 1]
+    assert door.scheduler.complete(door.opening.get()) == 1
+    assert (door.attempts, door.opening.opened) == ([1], 1)
+
+
+def test_it_is_opened_anew_once_it_was_forgotten() -> None:
+    door = Door()
+    door.may_go_on.set()
+    assert door.opening.forget() is None
+    assert door.scheduler.complete(door.opening.get()) == 1
+    assert door.opening.forget() == 1
+    assert door.scheduler.complete(door.opening.get()) == 2
+
+
+def test_all_who_wait_hear_that_it_failed_and_the_next_one_tries_again() -> None:
+    door = Door()
+    comers = [door.scheduler.start(door.opening.get()) for _ in range(3)]
+    door.scheduler.run()
+    door.failure = StoreUnavailable("it is locked")
+    door.may_go_on.set()
+    door.scheduler.run()
+    for comer in comers:
+        with pytest.raises(StoreUnavailable, match=r"^it is locked$"):
+            comer.result()
+    door.failure = None
+    assert door.scheduler.complete(door.opening.get()) == 2
+    assert door.attempts == [1, 2]
+
+
+def test_who_is_given_up_while_it_opens_leaves_it_to_the_others() -> None:
+    door = Door()
+    first, second = (door.scheduler.start(door.opening.get()) for _ in range(2))
+    door.scheduler.run()
+    first.cancel()
+    door.scheduler.run()
+    door.may_go_on.set()
+    door.scheduler.run()
+    assert (second.result(), door.attempts) == (2, [1, 2])
+
+
+# The hub --------------------------------------------------------------------------------------------------------------
+
+
+class Board(EngineHub):
+    """A hub on a list. The engine says something only when the test has it `ring` or `fail`."""
+
+    def __init__(self) -> None:
+        self.scheduler = Scheduler()
+        super().__init__(self.scheduler.event)
+        self.messages: list[tuple[str, HubMessage]] = []
+        self.looks = 0
+        self.attended = 0
+
+    def put(self, topic: str, cursor: int, data: bytes) -> None:
+        self.messages.append((topic, HubMessage(cursor, data)))
+
+    async def _attend(self) -> None:
+        self.attended += 1
+
+    async def _read(self, topic: str, cursor: int) -> Sequence[HubMessage]:
+        assert self.attended > self.looks, "attended to before it is looked at"
+        self.looks += 1
+        return [message for of, message in self.messages if of == topic and message.cursor > cursor]
+
+
+def test_what_is_there_is_given_at_once() -> None:
+    board = Board()
+    board.put("t", 1, b"a")
+    board.put("t", 2, b"b")
+    assert board.scheduler.complete(board.poll("t", 1)) == [HubMessage(2, b"b")]
+    assert board.is_waited_for is False
+
+
+def test_who_waits_looks_when_it_rings_for_them() -> None:
+    board = Board()
+    one, two, other = (board.scheduler.start(board.poll(topic, 0)) for topic in "ttu")
+    board.scheduler.run()
+    assert (board.looks, board.is_waited_for) == (3, True)
+    board.ring("t")
+    board.scheduler.run()
+    assert (board.looks, one.done, two.done, other.done) == (5, False, False, False)
+    board.put("t", 1, b"a")
+    board.ring("t")
+    board.scheduler.run()
+    assert (one.result(), two.result(), other.done) == ([HubMessage(1, b"a")], [HubMessage(1, b"a")], False)
+    board.put("u", 2, b"b")
+    board.ring("nobody's")
+    board.ring()
+    board.scheduler.run()
+    assert (other.result(), board.looks, board.is_waited_for) == ([HubMessage(2, b"b")], 8, False)
+
+
+def test_what_comes_while_it_is_looked_is_not_missed() -> None:
+
+    class Late(Board):
+        async def _read(self, topic: str, cursor: int) -> Sequence[HubMessage]:
+            found = await super()._read(topic, cursor)
+            if self.looks == 1:
+                self.put("t", 1, b"a")
+                self.ring("t")
+            return found
+
+    board = Late()
+    assert board.scheduler.complete(board.poll("t", 0)) == [HubMessage(1, b"a")]
+
+
+def test_who_waits_hears_that_the_engine_was_lost_and_can_go_on() -> None:
+    board = Board()
+    polls = [board.scheduler.start(board.poll(topic, 0)) for topic in "tu"]
+    board.scheduler.run()
+    board.fail("the engine was lost")
+    board.scheduler.run()
+    for poll in polls:
+        with pytest.raises(StoreUnavailable, match=r"^the engine was lost$"):
+            poll.result()
+    assert board.is_waited_for is False
+    again = board.scheduler.start(board.poll("t", 0))
+    board.scheduler.run()
+    board.put("t", 1, b"a")
+    board.ring()
+    board.scheduler.run()
+    assert again.result() == [HubMessage(1, b"a")]
+
+
+def test_who_gives_up_is_not_waited_for() -> None:
+    board = Board()
+    polls = [board.scheduler.start(board.poll("t", 0)) for _ in range(2)]
+    board.scheduler.run()
+    polls[0].cancel()
+    assert board.is_waited_for is True
+    polls[1].cancel()
+    assert (board.is_waited_for, len(board.scheduler)) == (False, 0)
