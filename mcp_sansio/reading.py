@@ -7,6 +7,7 @@ stays the mapping that it came as. Strict where guessing would change what was s
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -33,8 +34,9 @@ class WireFault(ValueError):
 
 def from_wire(cls: type[T], wire: JSON, where: str = "result") -> T:
     """The record of class `cls` for the JSON object `wire`. Raises `WireFault`, with paths that start at `where`."""
+    kind: Any = cls
     try:
-        record: T = _reader_of(cls)(wire)
+        record: T = _reader_of(kind)(wire)
     except WireFault as fault:
         raise fault.below(where) from None
     return record
@@ -92,18 +94,13 @@ _SCALARS: Mapping[Any, Reader] = {
     bool: _scalar(bool, "a boolean"),
     Any: _anything,
 }
-_readers: dict[Any, Reader] = {}
 
 
+@cache
 def _reader_of(tp: Any) -> Reader:
     """How a value of the type `tp` is read, made once for each type."""
-    reader = _readers.get(tp)
-    if reader is None:
-        reader = _readers[tp] = _SCALARS.get(tp) or _make_reader(tp)
-    return reader
-
-
-def _make_reader(tp: Any) -> Reader:
+    if tp in _SCALARS:
+        return _SCALARS[tp]
     if attrs.has(tp):
         return _record(tp)
     origin, args = get_origin(tp), get_args(tp)
@@ -128,21 +125,22 @@ def _record(cls: Any) -> Reader:
         (field.name, camel(field.name), field.default is attrs.NOTHING) for field in attrs.fields(cls) if field.init
     ]
     readers = {member: (name, _reader_of(hints[name])) for name, member, _ in fields}
+    unknown = ("", _anything)
     required = [(name, member) for name, member, needed in fields if needed]
 
     def read(wire: JSON) -> Any:
-        _object(wire)
+        if type(wire) is not dict:
+            _object(wire)
         given = {}
-        for member, value in wire.items():
-            if member not in readers:
-                continue
-            name, reader = readers[member]
-            # For most members null is as good as nothing; only structured content may be null and mean it.
-            if value is not None or reader is _anything:
-                try:
+        member = ""
+        try:
+            for member, value in wire.items():
+                name, reader = readers.get(member, unknown)
+                # For most members null is as good as nothing; only structured content may be null and mean it.
+                if name and (value is not None or reader is _anything):
                     given[name] = reader(value)
-                except WireFault as fault:
-                    raise fault.below(f".{member}") from None
+        except WireFault as fault:
+            raise fault.below(f".{member}") from None
         for name, member in required:
             if name not in given:
                 raise WireFault("is missing", f".{member}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 
@@ -68,13 +68,13 @@ class ClientApi(ClientDriver):
         """What was found out about the server, to be kept for the next client (``Known.to_json``)."""
         return self._engine.known
 
-    async def _end_of(
+    def _end_of(
         self, operation: Operation, params: Mapping[str, JSON], *, on_progress: OnProgress | None = None, **options: Any
-    ) -> OutgoingCall:
-        """A call that has ended. `options` are those of `ClientEngine.call`."""
+    ) -> Awaitable[OutgoingCall]:
+        """A call once it has ended. `options` are those of `ClientEngine.call`."""
         wanted = on_progress or self._on_progress
         call = self._engine.call(operation, params, wants_progress=wanted is not None, **options)
-        return await self._wait(call, wanted)
+        return self._wait(call, wanted)
 
     async def _perform(self, operation: Operation, params: Mapping[str, JSON], **options: Any) -> Mapping[str, JSON]:
         """The raw result of a call."""

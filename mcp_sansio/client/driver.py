@@ -101,7 +101,9 @@ class ClientDriver:
             callbacks = Callbacks(self._spawn, self._engine.config.max_callbacks)
             self._progress[call] = on_progress, callbacks
         try:
-            self._begin(call)
+            first = self._begin(call)
+            if first is not None:
+                await first
             while not call.ended:
                 await self._woken(call)
             if callbacks is not None:
@@ -113,9 +115,10 @@ class ClientDriver:
                 self._pump()
         return call
 
-    def _begin(self, call: OutgoingCall) -> None:
-        """Have the first request of `call` sent. A transport may leave that to `_woken`, which comes next."""
+    def _begin(self, call: OutgoingCall) -> Awaitable[None] | None:
+        """Have the first request of `call` sent. What is given, if anything, is work on it for its caller to await."""
         self._pump()
+        return None
 
     async def _woken(self, call: OutgoingCall) -> None:
         """Return when something happens to `call`. Several tasks may wait for that."""

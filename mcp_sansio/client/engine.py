@@ -6,7 +6,6 @@ under "What a transport reports".
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Mapping
 from math import inf
 
@@ -32,7 +31,7 @@ from .lists import Lists
 from .negotiation import Negotiation
 from .questions import Questions
 from .receiving import receive
-from .timers import Timed
+from .timers import Timed, Timers
 
 _UNKNOWN_CLIENT = Implementation(name="mcp-sansio", version="0")
 #: What is said of a fault may quote what the server said, which may be long.
@@ -83,16 +82,17 @@ class ClientEngine:
         self.wants_changes = wants_changes
         self.logs_wire = wire_log.is_wanted()
         self._capabilities = capabilities
-        self._events: deque[ClientEvent] = deque()
+        self._events: list[ClientEvent] = []
         #: Why the connection is over.
         self.over: ConnectionLost | None = None
+        self.timers = Timers()
         self.flight = InFlight(self)
         self.negotiation = Negotiation(self, known)
         self.questions = Questions(self)
         self.lists = Lists(self)
         self.listeners = Listeners(self)
         #: Everything with deadlines, in the order in which time passes for it.
-        self._timed: list[Timed] = [self.negotiation, self.questions, self.listeners, self.flight]
+        self._timed: list[Timed] = [self.negotiation, self.questions, self.timers, self.flight]
 
     # Facts in
 
@@ -175,8 +175,7 @@ class ClientEngine:
 
     def events(self) -> list[ClientEvent]:
         """What happened since the last time."""
-        events = list(self._events)
-        self._events.clear()
+        events, self._events = self._events, []
         return events
 
     def next_deadline(self) -> float | None:
@@ -186,7 +185,7 @@ class ClientEngine:
         """
         earliest: float | None = None
         for part in self._timed:
-            due = part.next_deadline()
+            due = part.next_deadline() if part.pending else None
             if due is not None and (earliest is None or due < earliest):
                 earliest = due
         return earliest

@@ -80,6 +80,7 @@ class Overlong(Struct, frozen=True):
 
 
 _COMPLETE = Complete()
+_NO_HEADERS = Headers()
 Ending = Complete | Refusal | Redirect | Unreadable
 Finding = Message | Named | Overlong | Ending
 
@@ -94,7 +95,7 @@ class Response:
     def __init__(self, due: Due, *, max_message: int, max_headers: int) -> None:
         self.due = due
         self.status: int | None = None
-        self.headers = Headers()
+        self.headers = _NO_HEADERS
         self.ending: Ending | None = None
         self._max_message = max_message
         self._max_headers = max_headers
@@ -128,11 +129,9 @@ class Response:
         self.status, self.headers = status, Headers.of(headers)
         if self.headers.size > self._max_headers:
             return self._unreadable(f"its headers are larger than {self._max_headers} bytes")
-        location = self.headers.get("location")
-        if status in _REDIRECTS and location is not None:
-            return self._end(Redirect(status, self.headers, location))
         if status >= 300:
-            return []
+            location = self.headers.get("location") if status in _REDIRECTS else None
+            return [] if location is None else self._end(Redirect(status, self.headers, location))
         return self._receive_success(media_type(self.headers.get("content-type")))
 
     def _receive_success(self, kind: str | None) -> list[Finding]:

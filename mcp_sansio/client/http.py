@@ -27,7 +27,7 @@ from .http_requests import ACCEPT_EITHER, HttpAbort, HttpRequest, check_headers,
 from .http_streamable import Streamable
 from .negotiation import says_legacy
 from .pair import Pair
-from .timers import Timers, doubled
+from .timers import doubled
 
 #: What is between two requests that a server asks to be made without any delay, in seconds.
 _SHORTEST_DELAY = 0.1
@@ -54,7 +54,6 @@ class HttpClientSession(ClientEngine):
         self._given = dict(headers)
         self._wants_stream = False
         self._answers = 0
-        self.timers = Timers()
         self.exchanges = Exchanges(
             url.partition("#")[0],
             self.runtime.now,
@@ -64,7 +63,7 @@ class HttpClientSession(ClientEngine):
             linger=config.linger,
         )
         self._carrier: Streamable | Pair = Streamable(self)
-        self._timed += [self.timers, self.exchanges]
+        self._timed.append(self.exchanges)
         if self.known is not None and self.known.pair:
             self._use(Pair(self))
 
@@ -97,7 +96,9 @@ class HttpClientSession(ClientEngine):
 
     def call(self, operation: Operation, params: Mapping[str, JSON] | None = None, **options: Any) -> OutgoingCall:
         """See `ClientEngine.call`. Raises ``ValueError`` too for what cannot be a header."""
-        check_headers(options.get("headers") or {})
+        headers = options.get("headers")
+        if headers:
+            check_headers(headers)
         return super().call(operation, params, **options)
 
     def close(self) -> None:
@@ -246,10 +247,10 @@ class HttpClientSession(ClientEngine):
         asked = self.config.reconnect_delay if retry is None else retry / 1000
         return max(asked, doubled(max(asked, _SHORTEST_DELAY), in_vain, self.config.max_reconnect_delay))
 
-    def given_headers(self, own: Mapping[str, str], call: OutgoingCall | None = None) -> dict[str, str]:
+    def given_headers(self, own: dict[str, str], call: OutgoingCall | None = None) -> dict[str, str]:
         """The protocol's headers with those that the caller gave, for all requests and for this one."""
         given = self._given if call is None or not call.headers else merged(self._given, call.headers)
-        return merged(given, own) if given else dict(own)
+        return merged(given, own) if given else own
 
     def post_headers(self, own: Mapping[str, str], call: OutgoingCall | None) -> dict[str, str]:
         """The headers of a POST."""

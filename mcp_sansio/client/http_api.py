@@ -79,19 +79,14 @@ class HttpClientApi(ClientApi):
                 self._tasks.start(part.exchange, self._work_on(part))
         self._alarm.set(self._engine.next_deadline())
 
-    def _begin(self, call: OutgoingCall) -> None:
-        self._beginning, self._own = call if self._here is not None else None, None
+    def _begin(self, call: OutgoingCall) -> Awaitable[None] | None:
+        self._beginning = call if self._here is not None else None
         try:
             self._pump()
         finally:
             self._beginning = None
-
-    async def _woken(self, call: OutgoingCall) -> None:
         own, self._own = self._own, None
-        if own is not None and self._engine.exchange_of(call) == own.exchange:
-            await self._work_here(own)
-        else:
-            await super()._woken(call)
+        return None if own is None else self._work_here(own)
 
     def _spawn(self, work: Work) -> Callable[[], None]:
         return self._tasks.spawn(work())

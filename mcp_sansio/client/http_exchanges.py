@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from itertools import count
 from typing import Protocol
 
@@ -74,7 +73,8 @@ class Exchanges:
         self._flights: dict[Hashable, Flight] = {}
         #: Those with a deadline, which most of the requests in flight do not have.
         self._timed: dict[Hashable, Flight] = {}
-        self._unsent: deque[HttpRequest | HttpAbort] = deque()
+        self.pending: Collection[object] = self._timed
+        self._unsent: list[HttpRequest | HttpAbort] = []
 
     def __len__(self) -> int:
         """How many requests are in flight, those of which only the end is waited for included."""
@@ -104,7 +104,8 @@ class Exchanges:
         request = HttpRequest(next(self._numbers), method, url or self.url, headers, body)
         flight = Flight(job, due, request, Response(due, **self._limits))
         self._depart(flight)
-        self.limit(flight, timeout)
+        if timeout is not None:
+            self.limit(flight, timeout)
         return flight
 
     def limit(self, flight: Flight, timeout: float | None) -> None:
@@ -148,13 +149,17 @@ class Exchanges:
         findings = flight.response.receive_response(status, headers)
         if not (had_head or findings or flight.settled) and 200 <= status < 300:
             flight.job.began(flight.response)
-        self._found(flight, findings)
+        if findings:
+            self._found(flight, findings)
 
     def receive_data(self, exchange: Hashable, data: bytes) -> None:
         """A piece of a response's body."""
         flight = self._flights.get(exchange)
-        if flight is not None and not flight.settled:
-            self._found(flight, flight.response.receive_data(data))
+        if flight is None or flight.settled:
+            return
+        findings = flight.response.receive_data(data)
+        if findings:
+            self._found(flight, findings)
 
     def receive_end(self, exchange: Hashable) -> None:
         """A response is complete."""
@@ -182,15 +187,12 @@ class Exchanges:
 
     def data_to_send(self) -> list[HttpRequest | HttpAbort]:
         """What there is to do, in order."""
-        parts = list(self._unsent)
-        self._unsent.clear()
+        parts, self._unsent = self._unsent, []
         return parts
 
     def next_deadline(self) -> float | None:
         """When to call `handle_timeout`."""
-        if not self._timed:
-            return None
-        return min(flight.deadline for flight in self._timed.values() if flight.deadline is not None)
+        return min((flight.deadline for flight in self._timed.values() if flight.deadline is not None), default=None)
 
     # Inside
 

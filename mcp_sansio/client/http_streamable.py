@@ -177,7 +177,10 @@ class Streamable:
         """The headers of a request's POST."""
         mirrored = self.client.lists.mirrored(request.call)
         own = request.adapter.client_headers(request.method, request.params, mirrored)
-        return self.client.post_headers(own | _named(self.session_of(request)), request.call)
+        session_id = self.session_of(request)
+        if session_id is not None:
+            own[SESSION_HEADER] = session_id
+        return self.client.post_headers(own, request.call)
 
     def session_of(self, request: OutgoingRequest) -> str | None:
         """The session that `request` belongs to: what finds out and the handshake are outside of any."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -35,6 +35,7 @@ class InFlight:
         self.waiting: dict[OutgoingCall, None] = {}
         self._engine = engine
         self._calls: dict[OutgoingCall, None] = {}
+        self.pending: Collection[object] = self._calls
         self._requests: dict[RequestId, OutgoingRequest] = {}
         self._ids = itertools.count(1)
         self._last_id = 0
@@ -141,9 +142,11 @@ class InFlight:
 
     def _request(self, call: OutgoingCall, adapter: Adapter) -> None:
         operation = call.operation
-        if operation is Operation.PING and adapter.method_for(operation) is None:
+        method = adapter.method_for(operation)
+        if operation is Operation.PING and method is None:
             operation = Operation.DESCRIBE  # any answer will do, and every server has this one
-        if adapter.method_for(operation) is None:
+            method = adapter.method_for(operation)
+        if method is None:
             self.end(call, Failed(McpError(f"the revision that the server speaks has no {call.operation}")))
             return
         call.tried[adapter.version] = call.tried.get(adapter.version, 0) + 1
@@ -344,7 +347,7 @@ class InFlight:
 
     def next_deadline(self) -> float | None:
         """When a call may have to be given up, if nothing comes."""
-        return self._earliest if self._calls and self._earliest != inf else None
+        return self._earliest if self._earliest != inf else None
 
     def handle_timeout(self, now: float) -> None:
         """See `ClientEngine.handle_timeout`."""

@@ -59,7 +59,6 @@ class Listeners:
         self._own: OutgoingCall | None = None
         self._own_since = 0.0
         self._failures = 0
-        self._again_at: float | None = None
 
     # Beginning
 
@@ -182,7 +181,7 @@ class Listeners:
         if self._own is None and self._engine.wants_changes and not self._engine.closed:
             self._own = self._new_call(_LISTS, ())
             self._own.then = self._own_ended
-            self._again_at = None
+            self._engine.timers.drop(self)
             self._engine.flight.start(self._own)
 
     def _own_ended(self, call: OutgoingCall) -> None:
@@ -200,7 +199,8 @@ class Listeners:
         self._failures = 0 if lived else self._failures + 1
         if self._failures <= config.max_reconnects:
             times = max(0, self._failures - 1)
-            self._again_at = now + doubled(config.reconnect_delay, times, config.max_reconnect_delay)
+            delay = doubled(config.reconnect_delay, times, config.max_reconnect_delay)
+            self._engine.timers.set(self, now + delay, self._listen_for_all)
 
     def call_ended(self, call: OutgoingCall) -> None:
         """`call` does not listen any more."""
@@ -219,17 +219,5 @@ class Listeners:
 
     def close(self) -> None:
         """The connection is over."""
-        self._again_at = None
+        self._engine.timers.drop(self)
         self._subscribed.clear()
-
-    # Time
-
-    def next_deadline(self) -> float | None:
-        """When to listen again."""
-        return self._again_at
-
-    def handle_timeout(self, now: float) -> None:
-        """See `ClientEngine.handle_timeout`."""
-        if self._again_at is not None and self._again_at <= now:
-            self._again_at = None
-            self._listen_for_all()

@@ -67,6 +67,7 @@ class Negotiation:
         self._steps: deque[_Step] = deque()
         self._tried: Counter[str] = Counter()
         self._pending: list[OutgoingRequest] = []
+        self.pending: Collection[object] = self._pending
         held = engine.adapters.adapters
         self._modern = next((adapter for adapter in held if not adapter.has_handshake), None)
         self._legacy = next((adapter for adapter in held if adapter.has_handshake), None)
@@ -138,8 +139,6 @@ class Negotiation:
 
     def next_deadline(self) -> float | None:
         """When the silence of a probe says enough."""
-        if not self._pending:
-            return None
         return min((asked.deadline for asked in self._pending if asked.deadline is not None), default=None)
 
     def handle_timeout(self, now: float) -> None:
@@ -205,7 +204,8 @@ class Negotiation:
         self._engine.transmit(asked)
 
     def _drop_pending(self) -> None:
-        pending, self._pending = self._pending, []
+        pending = tuple(self._pending)
+        self._pending.clear()
         for asked in pending:
             self._engine.flight.drop(asked)
 

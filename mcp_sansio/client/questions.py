@@ -7,7 +7,7 @@ would otherwise never get past its first question (basic/patterns/mrtr, "Basic W
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from mcp_sansio.adapters.base import Adapter
@@ -34,6 +34,7 @@ class Questions:
     def __init__(self, engine: ClientEngine) -> None:
         self._engine = engine
         self._open: dict[Question, list[OutgoingCall]] = {}
+        self.pending: Collection[object] = self._open
         self._pushed: dict[RequestId, Question] = {}
 
     # Received
@@ -205,7 +206,7 @@ class Questions:
 
     def next_deadline(self) -> float | None:
         """When a question has waited long enough."""
-        return min(question.deadline for question in self._open) if self._open else None
+        return min((question.deadline for question in self._open), default=None)
 
     def handle_timeout(self, now: float) -> None:
         """See `ClientEngine.handle_timeout`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Collection, Hashable
 from typing import Protocol
 
 #: Beyond these any delay is the longest, and numbers cease to be any.
@@ -11,6 +11,9 @@ _MOST_DOUBLINGS = 32
 
 class Timed(Protocol):
     """A part of an engine for which something is due at times, in the runtime's seconds."""
+
+    #: Where it is empty nothing is due, and no time is asked for: most parts wait for nothing, most of the time.
+    pending: Collection[object]
 
     def next_deadline(self) -> float | None:
         """When to call `handle_timeout`, or ``None``."""
@@ -24,6 +27,7 @@ class Timers:
 
     def __init__(self) -> None:
         self._set: dict[Hashable, tuple[float, Callable[[], None]]] = {}
+        self.pending: Collection[object] = self._set
 
     def set(self, key: Hashable, at: float, action: Callable[[], None]) -> None:
         """Do `action` at that time."""

@@ -33,7 +33,7 @@ class Headers(Mapping[str, str]):
     def __init__(self, source: Mapping[str, str] | Iterable[tuple[str, str]] = ()) -> None:
         given: Any = source
         # Whether it has items is quicker to ask than whether it is a mapping.
-        pairs = list(given.items() if hasattr(given, "items") else given)
+        pairs = given.items() if hasattr(given, "items") else list(given)
         self.fields = {name.lower(): value for name, value in pairs}
         if len(self.fields) < len(pairs):
             self.fields = _joined(pairs)

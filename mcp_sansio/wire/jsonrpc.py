@@ -165,13 +165,10 @@ def encode_notification(method: str, params: Mapping[str, JSON] | None) -> bytes
 
 def encode_request(id: RequestId, method: str, params: Mapping[str, JSON] | None) -> bytes:  # noqa: A002
     """A request. `params` of None are left out."""
-    return b"".join((b'{"jsonrpc":"2.0","id":', encode(id), b',"method":', encode(method), _params(params), b"}"))
-
-
-def _params(params: Mapping[str, JSON] | None) -> bytes:
-    if params is None:
-        return b""
-    return b',"params":' + encode(params if isinstance(params, dict) else dict(params))
+    message: dict[str, JSON] = {"jsonrpc": "2.0", "id": id, "method": method}
+    if params is not None:
+        message["params"] = params if isinstance(params, dict) else dict(params)
+    return encode(message)
 
 
 def encode_batch(messages: Sequence[bytes]) -> bytes:

@@ -96,6 +96,7 @@ class Client(HttpClientApi):
         return self._session
 
 
+_pause = partial(asyncio.sleep, 0)
 # The same few for as long as a client lives.
 _url = lru_cache(maxsize=64)(URL)
 
@@ -117,4 +118,4 @@ def _start(work: Awaitable[None]) -> asyncio.Task[None]:
 def _here() -> Here:
     task = asyncio.current_task()
     assert task is not None
-    return Here(task, asyncio.CancelledError, partial(asyncio.sleep, 0))
+    return Here(task, asyncio.CancelledError, _pause)
