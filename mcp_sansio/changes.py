@@ -25,3 +25,7 @@ class Change:
 
     kind: ChangeKind
     uri: str | None = None
+
+
+#: What is announced to everybody who listens at all.
+LIST_CHANGES = (Change(ChangeKind.TOOLS), Change(ChangeKind.PROMPTS), Change(ChangeKind.RESOURCES))

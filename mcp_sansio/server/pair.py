@@ -6,7 +6,7 @@ identifier that the first event hands out (the oldest revision's basic/transport
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import quote
 
 from mcp_sansio.adapters.selection import AdapterSet
@@ -17,6 +17,10 @@ from mcp_sansio.wire.sse import encode_event
 from . import gate
 from .connection import ServerConnection
 from .http import HttpTransaction
+from .inquiry import Inquiry
+
+if TYPE_CHECKING:
+    from .workers import Message
 
 
 class PairTransaction(HttpTransaction):
@@ -33,6 +37,7 @@ class PairTransaction(HttpTransaction):
         self._message_path = message_path
         self._adapters = adapters
         self._connection: ServerConnection | None = None
+        self._inquiry: Inquiry | None = None
 
     # The stream
 
@@ -42,7 +47,7 @@ class PairTransaction(HttpTransaction):
         fault = self.server.fault_of_streams()
         if fault is not None:
             raise Rejected(fault)
-        self.id = self.server.runtime.token()
+        self.id = self.server.workers.signed(self.server.runtime.token())
         self._connection = ServerConnection(
             self.server, adapters=self._adapters, principal=self.principal, request=self.request, wake=self.wake
         )
@@ -64,7 +69,8 @@ class PairTransaction(HttpTransaction):
 
     def next_deadline(self) -> float | None:
         """See `HttpTransaction.next_deadline`."""
-        inner = self._connection.next_deadline() if self._connection else None
+        held = self._connection.next_deadline() if self._connection else None
+        inner = self._inquiry.deadline if self._inquiry else held
         due = [deadline for deadline in (super().next_deadline(), inner) if deadline is not None]
         return min(due) if due else None
 
@@ -73,6 +79,8 @@ class PairTransaction(HttpTransaction):
         super().handle_timeout(now)
         if self._connection is not None:
             self._connection.handle_timeout(now)
+        if self._inquiry is not None:
+            self._inquiry.handle_timeout(now)
 
     def on_disconnect(self) -> None:
         """The stream was the channel: with it everything in flight is gone."""
@@ -93,22 +101,45 @@ class PairTransaction(HttpTransaction):
     # The messages
 
     def _message(self, body: bytes) -> None:
-        stream = self.server.pairs.get(self.query.get("session_id", ""))
+        stream_id = self.query.get("session_id", "")
+        stream = self.server.pairs.get(stream_id)
+        if stream is None and self.server.workers.is_from_another(stream_id):
+            message = {"post": body.decode("latin-1"), "pair": stream_id, "principal": self.principal}
+            self._inquiry = Inquiry(self, message, self._passed_on, lambda: self.refuse(_no_such_stream()))
+            return
         if stream is None or stream.principal != self.principal:
-            raise Rejected(Failure(FailureKind.SESSION_NOT_FOUND, "there is no open stream with that session_id"))
-        if stream.backlog > self.config.max_unsent:
-            raise Rejected(Failure(FailureKind.TOO_MANY, "the stream is not read: answers wait there to be sent"))
+            raise Rejected(_no_such_stream())
+        fault = stream.fault_of_backlog()
+        if fault is not None:
+            raise Rejected(fault)
         self.respond(202)
         stream.receive_message(body)
 
-    @property
-    def backlog(self) -> int:
-        """How many bytes wait to be sent on the stream."""
+    def _passed_on(self, answer: Message) -> None:
+        """The worker that has the stream took the message, or says why not."""
+        if answer["fault"] is None:
+            self.respond(202)
+        else:
+            self.refuse(Failure(FailureKind.TOO_MANY, answer["fault"]))
+
+    def on_over(self) -> None:
+        """See `HttpTransaction.on_over`."""
+        if self._inquiry is not None:
+            self._inquiry.close()
+
+    def fault_of_backlog(self) -> Failure | None:
+        """Why the stream takes no message now, or ``None``."""
         waiting = self._backlog.size if self._backlog is not None else 0
-        return waiting + (self._connection.unsent if self._connection is not None else 0)
+        if waiting + (self._connection.unsent if self._connection is not None else 0) <= self.config.max_unsent:
+            return None
+        return Failure(FailureKind.TOO_MANY, "the stream is not read: answers wait there to be sent")
 
     def receive_message(self, body: bytes) -> None:
         """A message that came in on the other endpoint, for the channel whose stream this is."""
         if self._connection is not None:
             self._connection.receive_message(body)
             self.wake()
+
+
+def _no_such_stream() -> Failure:
+    return Failure(FailureKind.SESSION_NOT_FOUND, "there is no open stream with that session_id")

@@ -20,6 +20,7 @@ from .config import Config
 from .connection import ServerConnection
 from .gate import admission
 from .http import HttpTransaction
+from .lending import Lender
 from .pair import PairTransaction
 from .questions import Questions
 from .sessions import LiveSession
@@ -94,6 +95,7 @@ class Server:
         self.admission = admission(allowed_hosts=self.config.allowed_hosts, allowed_origins=self.config.allowed_origins)
         self.topics = Topics()
         self.workers = Workers(self, hub)
+        self.lender = Lender(self)
         self.questions = Questions(runtime)
         self.pairs: dict[str, PairTransaction] = {}
         self.closing = False

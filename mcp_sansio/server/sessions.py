@@ -10,14 +10,14 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from mcp_sansio.call import ClientInfo
-from mcp_sansio.changes import Change, ChangeKind
+from mcp_sansio.changes import LIST_CHANGES, Change, ChangeKind
 from mcp_sansio.errors import SessionExpired
 from mcp_sansio.outcome import Failure, FailureKind, Rejected
 from mcp_sansio.storage import Session, SessionRecord
 from mcp_sansio.types import JSON, RequestId
 
 from .calls import RunningCall
-from .streams import EventLog, StandaloneStream
+from .streams import EventLog, StandaloneStream, standalone_id
 
 if TYPE_CHECKING:
     from .server import Server
@@ -147,6 +147,7 @@ class LiveSession:
         self._calls: dict[RequestId, list[RunningCall]] = {}
         self._logs: dict[str, EventLog] = {}
         self._standalone: list[StandaloneStream] = []
+        self._listens_elsewhere = False
 
     @property
     def idle(self) -> bool:
@@ -181,13 +182,15 @@ class LiveSession:
 
     # Streams
 
-    def new_log(self) -> EventLog:
-        """A log for a new stream. The oldest finished one makes room, then the oldest of all."""
+    def new_log(self, *, standalone: bool = False) -> EventLog:
+        """A log for a new stream, `standalone` or a call's. The oldest finished one makes room, then the oldest."""
         config = self._server.config
         while len(self._logs) >= config.replay_streams:
             finished = (held for held in self._logs.values() if held.finished)
             self._forget(next(finished, next(iter(self._logs.values()))))
-        log = EventLog(self._server.runtime.token(), config.replay_events, config.replay_bytes, config.retry)
+        stream_id = self._server.workers.signed(self._server.runtime.token())
+        stream_id = standalone_id(stream_id, self.id) if standalone else stream_id
+        log = EventLog(stream_id, config.replay_events, config.replay_bytes, config.retry)
         self._logs[log.id] = log
         return log
 
@@ -215,8 +218,22 @@ class LiveSession:
         for older in self._standalone:
             older.silence()
         self._standalone.append(stream)
-        kinds = (ChangeKind.TOOLS, ChangeKind.PROMPTS, ChangeKind.RESOURCES)
-        stream.listen([Change(kind) for kind in kinds] + [Change(ChangeKind.RESOURCE_UPDATED, uri) for uri in uris])
+        self._listens_elsewhere = False
+        stream.listen([*LIST_CHANGES, *(Change(ChangeKind.RESOURCE_UPDATED, uri) for uri in uris)])
+
+    def heard_listening(self, stream_id: str) -> None:
+        """Announcements go out on that stream, which may be another worker's.
+
+        What two workers say of a session comes to both in one order, their own words included: the last one counts.
+        """
+        mine = next((stream for stream in self._standalone if stream.log.id == stream_id), None)
+        if mine is not None:
+            mine.is_known = True
+            return
+        if all(stream.is_known for stream in self._standalone):
+            self._listens_elsewhere = True
+            for stream in self._standalone:
+                stream.silence()
 
     def drop_standalone(self, stream: StandaloneStream) -> None:
         """`stream` is over. What it listened for moves to the stream before it, if there is one."""
@@ -230,7 +247,7 @@ class LiveSession:
 
     def watch(self, uri: str) -> None:
         """The session subscribed to `uri`."""
-        if self._standalone:
+        if self._standalone and not self._listens_elsewhere:
             self._standalone[-1].listen([Change(ChangeKind.RESOURCE_UPDATED, uri)])
 
     def unwatch(self, uri: str) -> None:

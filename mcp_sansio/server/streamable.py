@@ -356,11 +356,17 @@ class StreamableTransaction(HttpTransaction):
         adapter = stated or self.server.adapters.by_version.get(self._session.described()[0]) or self.rendering
         self._adapter = adapter
         stream = self._stream = SessionStream(self, self._live)
-        last = self.headers.get("last-event-id")
+        last, session_id = self.headers.get("last-event-id"), self._session.id
         if last is not None:
-            stream.resume(last)
+            stream.resume(last, lambda: self._load(session_id, lambda: self._replace_stream(adapter)))
         else:
             stream.open(adapter, self._session.record["subscriptions"])
+
+    def _replace_stream(self, adapter: Adapter) -> None:
+        assert self._session is not None
+        assert self._live is not None
+        stream = self._stream = SessionStream(self, self._live)
+        stream.open_instead(adapter, self._session.record["subscriptions"])
 
     # DELETE: the end of the session
 
@@ -390,14 +396,16 @@ class StreamableTransaction(HttpTransaction):
     def next_deadline(self) -> float | None:
         """See `HttpTransaction.next_deadline`."""
         own = super().next_deadline()
-        let_go = self._post_reply.next_deadline() if self._post_reply else None
+        held = self._post_reply or self._stream
+        let_go = held.next_deadline() if held else None
         return let_go if own is None or (let_go is not None and let_go < own) else own
 
     def handle_timeout(self, now: float) -> None:
         """See `HttpTransaction.handle_timeout`."""
         super().handle_timeout(now)
-        if self._post_reply is not None:
-            self._post_reply.handle_timeout(now)
+        held = self._post_reply or self._stream
+        if held is not None:
+            held.handle_timeout(now)
 
     def on_silence(self) -> None:
         """See `HttpTransaction.on_silence`."""
@@ -408,6 +416,8 @@ class StreamableTransaction(HttpTransaction):
             self._post_reply.on_silence()
         else:
             super().on_silence()
+            if self._stream is not None:
+                self._stream.on_silence()
 
     def on_over(self) -> None:
         """See `HttpTransaction.on_over`. Nothing points back here any more, so no collector is needed to free it."""

@@ -23,6 +23,27 @@ if TYPE_CHECKING:
     from .server import Server
 
 
+#: How much of the id of a standalone stream is its own; what follows shows whose stream it is.
+_OWN = 16
+
+
+def standalone_id(stream_id: str, session_id: str) -> str:
+    """`stream_id`, as that of a standalone stream of a session: any worker can tell, and no other session has it."""
+    own = stream_id[: _OWN // 2] + stream_id[-_OWN // 2 :]
+    return own + _mark(own, session_id)
+
+
+def is_standalone(stream_id: str, session_id: str) -> bool:
+    """Whether `stream_id` is one that `standalone_id` gave out for that session, at whatever worker."""
+    return stream_id[_OWN:] == _mark(stream_id[:_OWN], session_id)
+
+
+def _mark(own: str, session_id: str) -> str:
+    from hashlib import sha256  # which loads OpenSSL, and a server without standalone streams does without
+
+    return sha256(f"{own} {session_id}".encode()).hexdigest()[:_OWN]
+
+
 class EventLog:
     """The last events of one stream.
 
@@ -128,6 +149,8 @@ class StandaloneStream:
         self.adapter = adapter
         self.log = log
         self.state = SubscriptionState.OPEN
+        #: Whether this worker has heard itself say to all others that announcements go out here.
+        self.is_known = False
         self._server = server
         self._changes: dict[Change, None] = {}
 

@@ -8,6 +8,7 @@ the others the rest; what comes back from itself it leaves alone.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from mcp_sansio.call import Reply
@@ -23,6 +24,11 @@ if TYPE_CHECKING:
 TOPIC = "mcp-sansio"
 #: How many messages wait for a hub that cannot be reached; then the oldest are not said at all.
 MAX_UNSAID = 10_000
+#: How much of the id of a worker stands before what it gives out, so that another one knows whom to ask.
+_PREFIX = 8
+_ID_SIZE = 32
+
+Message = Mapping[str, JSON]
 
 
 class Workers:
@@ -36,6 +42,7 @@ class Workers:
         self._outbox: deque[bytes] = deque(maxlen=MAX_UNSAID)
         self._more: Event | None = None
         self._following: Event = server.runtime.event()
+        self._asked: dict[str, Callable[[Message], None]] = {}
         if hub is None:
             self._following.set()
 
@@ -57,18 +64,38 @@ class Workers:
         assert self._hub is not None
         while True:
             while self._outbox:
-                message = self._outbox.popleft()
-                try:
-                    await self._hub.publish(TOPIC, message)
-                except BaseException:
-                    self._outbox.appendleft(message)
-                    raise
+                message = self._outbox[0]
+                await self._hub.publish(TOPIC, message)
+                # While the hub took it, it may have made room for others.
+                if self._outbox and self._outbox[0] is message:
+                    self._outbox.popleft()
             self._more = self._server.runtime.event()
             await self._more.wait()
 
     async def ready(self) -> None:
         """Return once this worker hears everything that is said from now on."""
         await self._following.wait()
+
+    @property
+    def alone(self) -> bool:
+        """Whether there is no hub."""
+        return self._hub is None
+
+    @property
+    def cut_off(self) -> bool:
+        """Whether the others cannot be reached now: the hub has not taken something yet, or was never followed."""
+        return bool(self._outbox) or self._cursor is None
+
+    # What a worker gives out
+
+    def signed(self, token: str) -> str:
+        """An identifier of the same form as `token` that tells which worker gave it out."""
+        return self._me[-_PREFIX:] + token[_PREFIX:]
+
+    def is_from_another(self, identifier: str) -> bool:
+        """Whether `identifier` has the form of one that another worker gave out: now, or before this one started."""
+        is_token = len(identifier) == _ID_SIZE and set(identifier) <= set("0123456789abcdef")
+        return is_token and not identifier.startswith(self._me[-_PREFIX:])
 
     # What is said
 
@@ -88,11 +115,34 @@ class Workers:
         """A session subscribed to `uri`, or unsubscribed from it."""
         self._say({"watch": uri, "session": session_id, "wanted": wanted})
 
+    def listening(self, session_id: str, stream_id: str) -> None:
+        """A session's announcements go out on that stream from now on, and on no other."""
+        self._say({"listening": stream_id, "session": session_id})
+
     def ended(self, session_id: str) -> None:
         """A session was ended."""
         self._say({"end": session_id})
 
-    def _say(self, message: dict[str, JSON]) -> None:
+    def ask(self, message: Message, heard: Callable[[Message], None]) -> str:
+        """Ask all others. `heard` is called with each answer, until what this returns is given to `forget`."""
+        question = self._server.runtime.token()
+        self._asked[question] = heard
+        self._say({**message, "question": question})
+        return question
+
+    def forget(self, question: str) -> None:
+        """No further answer to `question` is of interest."""
+        self._asked.pop(question, None)
+
+    def say_of(self, question: str, *, reads: bool) -> None:
+        """The answers to `question` are still read, or not any more."""
+        self._say({"question": question, "reads": reads})
+
+    def tell(self, question: str, message: Message) -> None:
+        """Answer a question of another worker."""
+        self._say({**message, "told": question})
+
+    def _say(self, message: Message) -> None:
         if self._hub is None:
             return
         self._outbox.append(encode({**message, "from": self._me}))
@@ -101,20 +151,54 @@ class Workers:
 
     # What is heard
 
-    def _hear(self, message: dict[str, JSON]) -> None:
-        if message["from"] == self._me:
-            return
-        server = self._server
-        if "change" in message:
-            server.topics.publish(Change(ChangeKind(message["change"]), message["uri"]))
-        elif "answer" in message:
-            session_id, principal = message["owner"]
-            reply = Reply(message["answer"], message["result"], message["error"])
-            server.questions.answer((session_id, principal), reply)
-        elif "cancel" in message:
-            server.with_live_session(message["session"], lambda live: live.cancel(message["cancel"]))
-        elif "watch" in message:
-            uri, wanted = message["watch"], message["wanted"]
-            server.with_live_session(message["session"], lambda live: live.watch(uri) if wanted else live.unwatch(uri))
-        elif "end" in message:
-            server.end_session(message["end"])
+    def _hear(self, message: Message) -> None:
+        mine = message["from"] == self._me
+        for kind, act in _HEARD.items():
+            if kind in message and (not mine or kind in _ECHOED):
+                act(self, message)
+
+    def _hear_change(self, message: Message) -> None:
+        self._server.topics.publish(Change(ChangeKind(message["change"]), message["uri"]))
+
+    def _hear_answer(self, message: Message) -> None:
+        session_id, principal = message["owner"]
+        reply = Reply(message["answer"], message["result"], message["error"])
+        self._server.questions.answer((session_id, principal), reply)
+
+    def _hear_cancel(self, message: Message) -> None:
+        self._server.with_live_session(message["session"], lambda live: live.cancel(message["cancel"]))
+
+    def _hear_watch(self, message: Message) -> None:
+        uri, wanted = message["watch"], message["wanted"]
+        self._server.with_live_session(
+            message["session"], lambda live: live.watch(uri) if wanted else live.unwatch(uri)
+        )
+
+    def _hear_listening(self, message: Message) -> None:
+        self._server.with_live_session(message["session"], lambda live: live.heard_listening(message["listening"]))
+
+    def _hear_end(self, message: Message) -> None:
+        self._server.end_session(message["end"])
+
+    def _hear_question(self, message: Message) -> None:
+        self._server.lender.hear(message)
+
+    def _hear_told(self, message: Message) -> None:
+        heard = self._asked.get(message["told"])
+        if heard is not None:
+            heard(message)
+
+
+#: What is done about a message, by the member that it has.
+_HEARD: Mapping[str, Callable[[Workers, Message], None]] = {
+    "change": Workers._hear_change,
+    "answer": Workers._hear_answer,
+    "cancel": Workers._hear_cancel,
+    "watch": Workers._hear_watch,
+    "listening": Workers._hear_listening,
+    "end": Workers._hear_end,
+    "question": Workers._hear_question,
+    "told": Workers._hear_told,
+}
+#: What a worker hears of itself, too: its place among what the others say matters.
+_ECHOED = frozenset({"listening"})

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from deployment import Deployment
 from mcp_sansio import (
     Change,
     ChangeKind,
-    Config,
     Exchange,
     MemoryHub,
     NeedInput,
@@ -62,36 +62,13 @@ def declare() -> Registry:
     return registry
 
 
-class Deployment:
-    """Two workers with one store and one hub, each with a registry of its own, in one simulation."""
-
-    def __init__(self) -> None:
-        config = Config(deletable_sessions=True)
-        self.registries = [declare(), declare()]
-        self.simulation = Simulation(self.registries[0], config=config)
-        first = self.simulation.server
-        hub = MemoryHub(event=lambda: FakeEvent(self.simulation.scheduler))
-        shared: dict[str, Any] = {"runtime": self.simulation.runtime, "config": config, "store": first.store}
-        self.servers = [Server(registry, hub=hub, **shared) for registry in self.registries]
-        for server in self.servers:
-            for work in (server.follow(), server.relay(), server.workers.ready()):
-                self.simulation.scheduler.spawn(work)
-        self.at(0)
-        self.simulation.settle()
-        self.idle = len(self.simulation.scheduler)
-
-    def at(self, worker: int) -> None:
-        """The next requests come in at this worker."""
-        self.simulation.server = self.servers[worker]
-
-
 def text(messages: list[Any]) -> str:
     return messages[-1]["result"]["content"][0]["text"]  # type: ignore[no-any-return]
 
 
 @pytest.mark.parametrize("version", HANDSHAKE)
 def test_a_session_goes_on_at_another_worker(version: str) -> None:
-    both = Deployment()
+    both = Deployment(declare)
     speaker = Http(version, both.simulation)
     for worker, expected in ((0, "1"), (1, "2"), (0, "3")):
         both.at(worker)
@@ -100,7 +77,7 @@ def test_a_session_goes_on_at_another_worker(version: str) -> None:
 
 @pytest.mark.parametrize("version", [version for version in VERSIONS if version not in PUSHED])
 def test_what_a_handler_left_is_found_at_another_worker(version: str) -> None:
-    both = Deployment()
+    both = Deployment(declare)
     speaker = Http(version, both.simulation)
     result = speaker.call("purge").messages[0]["result"]
     both.at(1)
@@ -115,7 +92,7 @@ def test_what_a_handler_left_is_found_at_another_worker(version: str) -> None:
 
 @pytest.mark.parametrize("version", PUSHED)
 def test_an_answer_comes_in_at_another_worker(version: str) -> None:
-    both = Deployment()
+    both = Deployment(declare)
     speaker, other = Http(version, both.simulation), Http(version, both.simulation)
     running = speaker.call("gate")
     [question] = running.messages
@@ -130,7 +107,7 @@ def test_an_answer_comes_in_at_another_worker(version: str) -> None:
 
 @pytest.mark.parametrize("version", HANDSHAKE)
 def test_a_cancellation_comes_in_at_another_worker(version: str) -> None:
-    both = Deployment()
+    both = Deployment(declare)
     speaker = Http(version, both.simulation)
     running = speaker.call("wait", id=7)
     both.at(1)
@@ -142,7 +119,7 @@ def test_a_cancellation_comes_in_at_another_worker(version: str) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_changes_reach_the_streams_of_every_worker_once(version: str) -> None:
-    both = Deployment()
+    both = Deployment(declare)
     speaker = Http(version, both.simulation)
     if version in HANDSHAKE:
         stream = speaker.get()
@@ -170,7 +147,7 @@ def test_changes_reach_the_streams_of_every_worker_once(version: str) -> None:
 
 @pytest.mark.parametrize("version", HANDSHAKE)
 def test_an_end_comes_in_at_another_worker(version: str) -> None:
-    both = Deployment()
+    both = Deployment(declare)
     speaker = Http(version, both.simulation)
     stream, running = speaker.get(), speaker.call("wait")
     both.at(1)

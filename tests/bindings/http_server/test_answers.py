@@ -6,9 +6,9 @@ import pytest
 
 import speak
 from flags import Flag, turn
+from hosting import serving
 from mcp_sansio import Exchange, Registry
 from plugs import HttpServer
-from hosting import serving
 from talk import Client, text_of
 
 NEWEST = speak.VERSIONS[0]
