@@ -52,6 +52,7 @@ from .server.config import Config
 from .server.connection import ServerConnection
 from .server.http import HttpTransaction
 from .server.server import Server, ServerOptions
+from .server.stream_api import StreamServing
 from .specs import CacheHint, CompletionRequest
 from .storage import (
     Hub,
@@ -251,6 +252,7 @@ __all__ = [
     "StoreUnavailable",
     "StoredState",
     "StreamClientApi",
+    "StreamServing",
     "TextContent",
     "TextResourceContents",
     "Tool",

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import codecs
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Protocol
 
-__all__ = ["LastWords", "child_environment", "words_of"]
+__all__ = ["Child", "LastWords", "child_environment", "end", "words_of"]
 
 logger = logging.getLogger("mcp_sansio.client")
 
@@ -25,6 +26,8 @@ _INHERITED = frozenset(
 )  # fmt: skip
 #: Bytes of the error output that are kept.
 _KEPT = 8 * 2**10
+#: Seconds for what a process left behind to let go of its pipes.
+_AFTERMATH = 0.5
 #: Characters of it that go into an error's text.
 _QUOTED = 2000
 
@@ -70,3 +73,52 @@ class LastWords:
         """What has happened to the server, in words for people, with the last of what it said."""
         said = str(self).strip()[-_QUOTED:]
         return f"{event}; its error output ends with:\n{said}" if said else f"{event}; it wrote no errors"
+
+
+class Child(Protocol):
+    """A process that can be ended, and waited for."""
+
+    @property
+    def status(self) -> int | str | None:
+        """With what it ended, once that is known: its exit status, or the name of a signal."""
+
+    def close_input(self) -> None:
+        """Write no more to it."""
+
+    def signal(self, name: str) -> None:
+        """Send a signal, "SIGTERM" or "SIGKILL", to the process and all that it started."""
+
+    async def has_gone(self, within: float) -> bool:
+        """Whether it has ended, which it has so many seconds for. Its number is still its own then."""
+
+    async def is_silent(self, within: float, silent: Callable[[], Awaitable[object]]) -> None:
+        """Wait until nobody can write to its outputs, for so many seconds. `silent` does that for one of the two."""
+
+    async def reaped(self, within: float) -> None:
+        """Wait for its status, for so many seconds. It is as good as killed."""
+
+
+async def end(child: Child, grace: float, silent: Callable[[], Awaitable[object]]) -> str:
+    """Close the input, wait, terminate, wait, kill: for `grace` seconds each, and for the whole process group.
+
+    `silent` waits until nobody can write to the output any more. Returns what has become of the server, in words.
+    Cancelling this coroutine kills the group at once.
+
+    Source: basic/lifecycle, "Shutdown"; basic/transports, "stdio".
+    """
+    ended_by_itself = False
+    try:
+        child.close_input()
+        ended_by_itself = await child.has_gone(grace)
+        # Also to a group whose first process has ended: what that left behind may hold the pipes, and outlive it.
+        child.signal("SIGTERM")
+        await child.has_gone(grace)
+        await child.is_silent(_AFTERMATH, silent)
+    finally:
+        child.signal("SIGKILL")
+        # Not before: until now its number is its own and its group's, and no stranger's.
+        await child.reaped(grace)
+    status = child.status
+    if not ended_by_itself or status is None:
+        return "the server did not end by itself"
+    return f"the server was ended by {status}" if isinstance(status, str) else f"the server exited with status {status}"

@@ -6,20 +6,21 @@ their own standard ones. `StdioClient` starts a server and calls it.
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
-
-from ._serve import run_stdio, serve_stdio
 
 if TYPE_CHECKING:
     from ._client import StdioClient
+    from ._serve import run_stdio, serve_stdio
 
 __all__ = ["StdioClient", "run_stdio", "serve_stdio"]
 
+#: What each name is loaded from, with its first use: a server does without the client, and starts the sooner.
+_PLACES = {"StdioClient": "_client", "run_stdio": "_serve", "serve_stdio": "_serve"}
+
 
 def __getattr__(name: str) -> Any:
-    """The client, loaded with its first use: a server does without, and starts the sooner."""
-    if name != "StdioClient":
+    """See `_PLACES`."""
+    if name not in _PLACES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from ._client import StdioClient
-
-    return StdioClient
+    return getattr(import_module(f".{_PLACES[name]}", __name__), name)

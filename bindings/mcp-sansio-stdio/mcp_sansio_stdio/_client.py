@@ -10,10 +10,12 @@ from functools import partial
 from typing import Unpack
 
 from mcp_sansio import Adapter, AdapterSet, ClientOptions, Runtime, StreamClientApi
-from mcp_sansio.child_process import LastWords, words_of
+from mcp_sansio.child_process import LastWords, end, words_of
+from mcp_sansio.stream_driver import StreamDriver
 
-from ._channel import Channel
-from ._process import Child, start
+from ._loop import Loop, attach
+from ._process import Child
+from .processes import start
 
 
 class StdioClient(StreamClientApi["asyncio.Future[None]"]):
@@ -60,15 +62,17 @@ class StdioClient(StreamClientApi["asyncio.Future[None]"]):
         """The end of what the server has written to its error output, 8 KiB at most."""
         return str(self._last_words)
 
-    def _connect(self) -> Channel:
+    def _connect(self) -> StreamDriver:
         child, engine = Child(self._start(), self._last_words), self._engine
-        channel = Channel(engine, engine.config.max_message, child.output, child.input, self._pump)
-        child.gone.add_done_callback(lambda _: channel.at_end.set())
-        self._child, self._silent = child, channel.silent
-        return channel
+        limit = engine.config.max_message
+        driver = StreamDriver(engine, limit, Loop(), take_events=self._pump, event=asyncio.Event)
+        attach(driver, child.output, child.input)
+        child.gone.add_done_callback(lambda _: driver.at_end.set())
+        self._child, self._silent = child, driver.silent
+        return driver
 
     async def _hang_up(self) -> str:
-        return self._last_words.after(f"the server {await self._child.end(self._grace, self._silent.wait)}")
+        return self._last_words.after(await end(self._child, self._grace, self._silent.wait))
 
     def _let_go(self) -> None:
         self._child.close()

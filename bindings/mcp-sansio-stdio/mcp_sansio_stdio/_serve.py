@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import logging
 import os
-import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any, Protocol, Unpack
+from collections.abc import Callable
+from functools import partial
+from typing import Protocol, Unpack
 
-from mcp_sansio import Registry, Runtime, Server, ServerOptions
+from mcp_sansio import Registry, Runtime, Server, ServerOptions, StreamServing
 
-from ._serving import GRACE, UNWINDING, Serving
-from ._takeover import private_stdio
-from ._threads import DaemonThreads, end_without_waiting
+from ._eager import start
+from ._loop import Loop, attach
+from ._threads import DaemonThreads
+from .takeover import end_without_waiting, private_stdio, signals_to
 
 #: Plain ``def`` handlers that run at once. More wait for their turn.
 _THREADS = 64
+#: Seconds that what handlers left running has to clean up.
+_UNWINDING = 0.25
 
 
 class HasDescriptor(Protocol):
@@ -58,7 +61,7 @@ def run_stdio(registry: Registry, **options: Unpack[ServerOptions]) -> None:
         finally:
             loop.run_until_complete(_abandon_the_rest())
             loop.close()
-    end_without_waiting(GRACE)
+    end_without_waiting()
 
 
 async def serve_stdio(
@@ -79,7 +82,7 @@ async def serve_stdio(
     threads = DaemonThreads(_THREADS)
     try:
         server = served if isinstance(served, Server) else _server(served, threads, options)
-        await Serving(server, _descriptor(source), _descriptor(sink)).serve()
+        await _served(_serving(server, _descriptor(source), _descriptor(sink)))
     finally:
         threads.shutdown()
 
@@ -93,15 +96,41 @@ def _refuse_a_running_loop() -> None:
 
 
 async def _run(registry: Registry, source: int, sink: int, threads: DaemonThreads, options: ServerOptions) -> None:
+    loop = asyncio.get_running_loop()
     server = _server(registry, threads, options)
-    channel = Serving(server, source, sink)
+    serving = _serving(server, source, sink)
+    noticed: list[int] = []
 
     def stop() -> None:
         server.shutdown()
-        channel.stop()
+        serving.stop()
 
-    with _on_signals(stop):
-        await channel.serve()
+    def wake_up(number: int) -> None:
+        # For its wake-up: a signal that comes just before the loop waits would be noticed only after that.
+        if sys.platform != "win32":
+            loop.add_signal_handler(number, lambda: None)
+            noticed.append(number)
+
+    with signals_to(partial(loop.call_soon_threadsafe, stop), wake_up):
+        try:
+            await _served(serving)
+        finally:
+            for number in noticed:
+                loop.remove_signal_handler(number)
+
+
+def _serving(server: Server, source: int, sink: int) -> StreamServing:
+    loop = asyncio.get_running_loop()
+    serving = StreamServing(server, Loop(), start=partial(start, loop), logger=logging.getLogger("mcp_sansio_stdio"))
+    attach(serving, source, sink)
+    return serving
+
+
+async def _served(serving: StreamServing) -> None:
+    try:
+        await serving.serve()
+    finally:
+        await serving.leave()
 
 
 def _server(registry: Registry, threads: DaemonThreads, options: ServerOptions) -> Server:
@@ -125,41 +154,14 @@ def _descriptor(stream: int | HasDescriptor) -> int:
     return stream if isinstance(stream, int) else stream.fileno()
 
 
-@contextmanager
-def _on_signals(stop: Callable[[], object]) -> Iterator[None]:
-    """Call `stop` on the first SIGINT or SIGTERM; a second one ends the process. Handlers of the program's are left."""
-    loop = asyncio.get_running_loop()
-    before: dict[signal.Signals, Any] = {}
-
-    def handle(number: int, frame: object) -> None:
-        signal.signal(number, signal.SIG_DFL)
-        loop.call_soon_threadsafe(stop)
-
-    if threading.current_thread() is threading.main_thread():
-        for number in (signal.SIGINT, signal.SIGTERM):
-            if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
-                before[number] = signal.getsignal(number)
-                if sys.platform != "win32":
-                    # For its wake-up: a signal that comes just before the loop waits would be noticed only after that.
-                    loop.add_signal_handler(number, lambda: None)
-                signal.signal(number, handle)
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            if sys.platform != "win32":
-                loop.remove_signal_handler(number)
-            signal.signal(number, handler)
-
-
 async def _abandon_the_rest() -> None:
     """Cancel what handlers left running on the loop, and wait a moment for it."""
     rest = asyncio.all_tasks() - {asyncio.current_task()}
     for task in rest:
         task.cancel()
     if rest:
-        await asyncio.wait(rest, timeout=UNWINDING)
+        await asyncio.wait(rest, timeout=_UNWINDING)
     try:
-        await asyncio.wait_for(asyncio.get_running_loop().shutdown_asyncgens(), UNWINDING)
+        await asyncio.wait_for(asyncio.get_running_loop().shutdown_asyncgens(), _UNWINDING)
     except TimeoutError:
         pass  # a generator that does not end keeps nobody

@@ -6,9 +6,7 @@ for an hour would keep a server alive for an hour after its client went away.
 
 from __future__ import annotations
 
-import os
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
@@ -79,20 +77,3 @@ def _settle(future: Future[Any], function: Callable[[], Any]) -> None:
         future.set_exception(error)
     else:
         future.set_result(result)
-
-
-def end_without_waiting(grace: float) -> None:
-    """Once the main thread has ended, end the process `grace` seconds later whatever other threads still do.
-
-    For the threads that handlers started for themselves: the interpreter would wait for those without limit. It does
-    nothing where there are none, and never before the main thread has run to its end.
-    """
-    main = threading.main_thread()
-
-    def watch() -> None:
-        main.join()
-        time.sleep(grace)
-        os._exit(0)
-
-    if any(thread is not main and not thread.daemon for thread in threading.enumerate()):
-        threading.Thread(target=watch, name="mcp_sansio_stdio", daemon=True).start()

@@ -1,0 +1,92 @@
+"""File descriptors without blocking, and without changing them: what that needs of the operating system.
+
+``O_NONBLOCK`` belongs to what is open and not to a descriptor: whoever sets it on a terminal sets it for the shell, and
+on an output for the error output that shares it. So nothing is set here. A descriptor is read only when it is readable.
+A socket can be told for each send not to block. A pipe can be opened a second time on Linux, and anywhere it takes
+``PIPE_BUF`` bytes when it polls as writable.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import stat
+from collections.abc import Callable
+
+__all__ = ["PIECE", "Writer", "can_poll_writes", "has_hung_up"]
+
+#: One read, or one write of a thread. A pipe holds no more; a larger buffer would be mapped and unmapped for each read.
+PIECE = 64 * 2**10
+#: POLLHUP needs no asking for; a socket of which the other half is still open says it by this, where it says it.
+_HANGING_UP = getattr(select, "POLLRDHUP", 0)
+
+
+def has_hung_up(descriptor: int) -> bool:
+    """Whether nobody will write any more; the end itself may lie behind what is not read yet."""
+    poll = select.poll()
+    poll.register(descriptor, _HANGING_UP)
+    return bool(poll.poll(0))
+
+
+def can_poll_writes(descriptor: int) -> bool:
+    """Whether it is a pipe or a socket: whatever else polls as writable may block all the same. Raises ``OSError``."""
+    mode = os.fstat(descriptor).st_mode
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
+
+
+class Writer:
+    """Writes a pipe or a socket as far as it goes. `broken` is called when nobody can read it, maybe within `write`."""
+
+    def __init__(self, descriptor: int, broken: Callable[[], None]) -> None:
+        self.pending = self.written = 0
+        self._rest = memoryview(b"")
+        self._when_broken = broken
+        self._write_some, self.release = _writer(descriptor)
+
+    def write(self, data: bytes) -> None:
+        """Write what can be written now of what is left, and of `data` behind that."""
+        self._rest = memoryview(b"".join((self._rest, data)) if self.pending else data)
+        self.push()
+
+    def push(self) -> None:
+        """Write what can be written now of what is left."""
+        rest = self._rest
+        try:
+            while rest and (count := self._write_some(rest)):
+                rest = rest[count:]
+                self.written += count
+        except OSError:
+            rest = rest[:0]
+            self._when_broken()
+        self._rest = rest
+        self.pending = len(rest)
+
+
+def _writer(descriptor: int) -> tuple[Callable[[memoryview], int], Callable[[], None]]:
+    """How to write some bytes without blocking (0 where it would), and how to let go of what that needs."""
+    if stat.S_ISSOCK(os.fstat(descriptor).st_mode):
+        connection = socket.socket(fileno=os.dup(descriptor))
+        return _unblocked(lambda data: connection.send(data, socket.MSG_DONTWAIT)), connection.close
+    try:
+        # Linux opens the same end of the pipe once more, and O_NONBLOCK is this opening's own.
+        own = os.open(f"/proc/self/fd/{descriptor}", os.O_WRONLY | os.O_NONBLOCK)
+    except OSError:
+        return _polled(descriptor), lambda: None
+    return _unblocked(lambda data: os.write(own, data)), lambda: os.close(own)
+
+
+def _unblocked(write: Callable[[memoryview], int]) -> Callable[[memoryview], int]:
+    def attempt(data: memoryview) -> int:
+        try:
+            return write(data)
+        except (BlockingIOError, InterruptedError):
+            return 0
+
+    return attempt
+
+
+def _polled(descriptor: int) -> Callable[[memoryview], int]:
+    poll = select.poll()
+    poll.register(descriptor, select.POLLOUT)
+    return _unblocked(lambda data: os.write(descriptor, data[: select.PIPE_BUF]) if poll.poll(0) else 0)
