@@ -28,7 +28,7 @@ class StreamServing(StreamDriver):
     def __init__(
         self, server: Server, loop: Loop, *, start: Callable[[Awaitable[None]], Task], logger: logging.Logger
     ) -> None:
-        self._logger = logger
+        self._server, self._logger = server, logger
         self._connection = server.connection(wake=self.wake)
         self._calls: Tasks[Call, Task] = Tasks(start)
         super().__init__(
@@ -51,6 +51,11 @@ class StreamServing(StreamDriver):
             await self.sent()
         finally:
             self.sink.close()
+
+    def shut_down(self) -> None:
+        """End all that `server` does, and this with it."""
+        self._server.shutdown()
+        self.stop()
 
     def broken(self) -> None:
         """Nobody reads the output: there is no one to serve."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Callable
+from threading import get_ident
 from typing import Any
 
 from mcp_sansio.stream_driver import StreamDriver
@@ -17,15 +17,14 @@ class Loop:
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._thread = threading.get_ident()
+        self._thread = get_ident()
         self.time = self._loop.time
         self.call_at = self._loop.call_at
 
     def call_soon(self, callback: Callable[[], Any], /) -> None:
         """Call back on the loop's thread, from whichever."""
         try:
-            here = threading.get_ident() == self._thread
-            (self._loop.call_soon if here else self._loop.call_soon_threadsafe)(callback)
+            (self._loop.call_soon if get_ident() == self._thread else self._loop.call_soon_threadsafe)(callback)
         except RuntimeError:
             pass  # the loop was closed in this very moment
 

@@ -11,26 +11,20 @@ import threading
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Protocol, Unpack
+from typing import Unpack
 
 from mcp_sansio import Registry, Runtime, Server, ServerOptions, StreamServing
 
 from ._eager import start
 from ._loop import Loop, attach
 from ._threads import DaemonThreads
+from .descriptors import HasDescriptor, descriptor_of
 from .takeover import end_without_waiting, private_stdio, signals_to
 
 #: Plain ``def`` handlers that run at once. More wait for their turn.
 _THREADS = 64
 #: Seconds that what handlers left running has to clean up.
 _UNWINDING = 0.25
-
-
-class HasDescriptor(Protocol):
-    """A binary file, a pipe's end, a socket: what the operating system knows by a number."""
-
-    def fileno(self) -> int:
-        """The number."""
 
 
 def run_stdio(registry: Registry, **options: Unpack[ServerOptions]) -> None:
@@ -82,7 +76,7 @@ async def serve_stdio(
     threads = DaemonThreads(_THREADS)
     try:
         server = served if isinstance(served, Server) else _server(served, threads, options)
-        await _served(_serving(server, _descriptor(source), _descriptor(sink)))
+        await _served(_serving(server, descriptor_of(source), descriptor_of(sink)))
     finally:
         threads.shutdown()
 
@@ -97,13 +91,8 @@ def _refuse_a_running_loop() -> None:
 
 async def _run(registry: Registry, source: int, sink: int, threads: DaemonThreads, options: ServerOptions) -> None:
     loop = asyncio.get_running_loop()
-    server = _server(registry, threads, options)
-    serving = _serving(server, source, sink)
+    serving = _serving(_server(registry, threads, options), source, sink)
     noticed: list[int] = []
-
-    def stop() -> None:
-        server.shutdown()
-        serving.stop()
 
     def wake_up(number: int) -> None:
         # For its wake-up: a signal that comes just before the loop waits would be noticed only after that.
@@ -111,7 +100,7 @@ async def _run(registry: Registry, source: int, sink: int, threads: DaemonThread
             loop.add_signal_handler(number, lambda: None)
             noticed.append(number)
 
-    with signals_to(partial(loop.call_soon_threadsafe, stop), wake_up):
+    with signals_to(partial(loop.call_soon_threadsafe, serving.shut_down), wake_up):
         try:
             await _served(serving)
         finally:
@@ -148,10 +137,6 @@ def _server(registry: Registry, threads: DaemonThreads, options: ServerOptions) 
         wall_clock=time.time,
     )
     return Server(registry, runtime=runtime, **options)
-
-
-def _descriptor(stream: int | HasDescriptor) -> int:
-    return stream if isinstance(stream, int) else stream.fileno()
 
 
 async def _abandon_the_rest() -> None:

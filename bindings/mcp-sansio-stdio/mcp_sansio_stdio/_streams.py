@@ -63,9 +63,7 @@ class PolledSource:
         """See `descriptors.has_hung_up`."""
         return has_hung_up(self._descriptor)
 
-    def close(self) -> None:
-        """Read no more. The descriptor stays open."""
-        self.pause()
+    close = pause  # the descriptor stays open
 
     def _read(self) -> None:
         try:

@@ -13,13 +13,26 @@ import select
 import socket
 import stat
 from collections.abc import Callable
+from typing import Protocol
 
-__all__ = ["PIECE", "Writer", "can_poll_writes", "has_hung_up"]
+__all__ = ["PIECE", "HasDescriptor", "Writer", "can_poll_writes", "descriptor_of", "has_hung_up"]
 
 #: One read, or one write of a thread. A pipe holds no more; a larger buffer would be mapped and unmapped for each read.
 PIECE = 64 * 2**10
 #: POLLHUP needs no asking for; a socket of which the other half is still open says it by this, where it says it.
 _HANGING_UP = getattr(select, "POLLRDHUP", 0)
+
+
+class HasDescriptor(Protocol):
+    """A binary file, a pipe's end, a socket: what the operating system knows by a number."""
+
+    def fileno(self) -> int:
+        """The number."""
+
+
+def descriptor_of(stream: int | HasDescriptor) -> int:
+    """The number of `stream`."""
+    return stream if isinstance(stream, int) else stream.fileno()
 
 
 def has_hung_up(descriptor: int) -> bool:
