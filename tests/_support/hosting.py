@@ -54,6 +54,17 @@ def until(holds: Callable[[], Any], otherwise: str) -> Any:
     return held
 
 
+def stands_still(value: Callable[[], int], seconds: float = 0.05) -> int:
+    """`value`, once it is above zero and has not changed for that time."""
+    before, since = 0, time.monotonic()
+    while time.monotonic() - since < seconds or not before:
+        assert time.monotonic() - since < PATIENCE, "nothing happens"
+        if (now := value()) != before:
+            before, since = now, time.monotonic()
+        time.sleep(0.001)
+    return before
+
+
 def connections(running: Serving) -> int:
     """How many connections of clients the server has not ended yet, as the operating system sees it."""
     address = f"0100007F:{running.port:04X}"

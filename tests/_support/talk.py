@@ -38,7 +38,11 @@ class Connection:
         if receive_buffer is not None:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         self.socket.settimeout(PATIENCE)
-        self.socket.connect((host, port))
+        try:
+            self.socket.connect((host, port))
+        except OSError:
+            self.socket.close()
+            raise
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._held = b""
         opened.add(self)
@@ -102,6 +106,7 @@ class Connection:
     def reset(self) -> None:
         """End it at once, so that the server's next write fails."""
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        opened.discard(self)
         self.socket.close()
 
     def leave(self) -> None:
