@@ -67,10 +67,19 @@ def stands_still(value: Callable[[], int], seconds: float = 0.05) -> int:
 
 def connections(running: Serving) -> int:
     """How many connections of clients the server has not ended yet, as the operating system sees it."""
+    return sum(state in ("ESTABLISHED", "CLOSE_WAIT") for state in _states(running))
+
+
+def is_listening(running: Serving) -> bool:
+    """Whether new clients are let in."""
+    return "LISTEN" in _states(running)
+
+
+def _states(running: Serving) -> list[str]:
+    """The states of the server's sockets, as far as they matter here."""
     address = f"0100007F:{running.port:04X}"
     lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
-    return sum(line[1] == address and line[3] in _HELD for line in lines)
+    return [_STATES[line[3]] for line in lines if line[1] == address and line[3] in _STATES]
 
 
-#: ESTABLISHED and CLOSE_WAIT.
-_HELD = {"01", "08"}
+_STATES = {"01": "ESTABLISHED", "08": "CLOSE_WAIT", "0A": "LISTEN"}

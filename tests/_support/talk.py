@@ -123,9 +123,11 @@ class Connection:
     @property
     def is_idle(self) -> bool:
         """Whether another request can be sent: the server has neither said anything nor ended it."""
-        if self._held:
-            return False
-        return not select.select([self.socket], [], [], 0)[0]
+        return not self.can_be_read(0)
+
+    def can_be_read(self, seconds: float) -> bool:
+        """Whether something comes within that time, be it the end."""
+        return bool(self._held or select.select([self.socket], [], [], seconds)[0])
 
 
 @attrs.frozen
@@ -309,6 +311,11 @@ class Client(speak.Speaker):
         self.session: str | None = None
         self.extra: Mapping[str, str] = {}
         self._idle: Connection | None = None
+
+    def close(self) -> None:
+        """Let go of the connection that is kept alive."""
+        if self._idle is not None:
+            self._idle.close()
 
     def open(self) -> Client:
         """Make the handshake, where the revision has one."""
