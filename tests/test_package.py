@@ -24,7 +24,7 @@ DISTRIBUTIONS = {
             "sqlite": ["aiosqlite"],
             "stdio": [],
             "sync": ["urllib3"],
-            "trio": ["trio", "h11"],
+            "trio": ["mcp-sansio-stdio", "trio", "h11"],
         }.items()
     },
 }

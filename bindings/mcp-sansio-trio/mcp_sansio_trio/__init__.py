@@ -7,12 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .client import Client
+    from .stdio import run_stdio, serve_stdio
+    from .stdio_client import StdioClient
 
 #: What each public name is loaded from, with its first use: a server does without a client, and starts the sooner.
 _PLACES = {
     "Client": "client",
+    "StdioClient": "stdio_client",
+    "run_stdio": "stdio",
+    "serve_stdio": "stdio",
 }
-__all__ = ["Client"]
+__all__ = ["Client", "StdioClient", "run_stdio", "serve_stdio"]
 
 
 def __getattr__(name: str) -> Any:

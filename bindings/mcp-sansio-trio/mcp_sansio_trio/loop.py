@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
@@ -76,7 +77,7 @@ class Loop:
     them. Leaving the block ends those that are left. What the block raises comes out of it as it was raised.
     """
 
-    time = staticmethod(trio.current_time)
+    _clock: trio.abc.Clock | None = None
     _nursery: trio.Nursery | None = None
 
     def __init__(self) -> None:
@@ -85,6 +86,7 @@ class Loop:
 
     async def __aenter__(self) -> Self:
         self._thread = threading.get_ident()
+        self._clock = trio.lowlevel.current_clock()
         self._token = trio.lowlevel.current_trio_token()
         self._manager = trio.open_nursery()
         self._nursery = await self._manager.__aenter__()
@@ -120,6 +122,10 @@ class Loop:
         task.add_done_callback(self._tasks.discard)
         return task
 
+    def time(self) -> float:
+        """trio's time, in any thread; 0 before there is one."""
+        return 0.0 if self._clock is None else self._clock.current_time()
+
     def call_at(self, when: float, callback: Callable[[], Any]) -> Task:
         """See `mcp_sansio.stream_driver.Loop`."""
         return self.start(_at(when, callback))
@@ -127,14 +133,25 @@ class Loop:
     def call_soon(self, callback: Callable[[], Any], /) -> None:
         """See `mcp_sansio.stream_driver.Loop`. Any thread may do this."""
         if threading.get_ident() != self._thread:
-            try:
-                self._token.run_sync_soon(self.call_soon, callback)
-            except trio.RunFinishedError:
-                pass  # in this very moment
+            self.call_from_anywhere(partial(self.call_soon, callback))
         elif self._nursery is not None:
             self._soon.append(callback)
             if len(self._soon) == 1:
                 self.start(self._call_back())
+
+    def call_from_anywhere(self, callback: Callable[[], Any]) -> None:
+        """Call back in the thread of the loop. Threads and signal handlers may do this."""
+        try:
+            self._token.run_sync_soon(callback)
+        except trio.RunFinishedError:
+            pass  # in this very moment
+
+    def run_in_loop(self, function: Callable[[], None], /) -> None:
+        """See `Runtime.run_in_loop`."""
+        if threading.get_ident() == self._thread:
+            function()
+        else:
+            self.call_from_anywhere(function)
 
     async def _call_back(self) -> None:
         callbacks, self._soon = self._soon, []

@@ -1,0 +1,146 @@
+"""A client that starts its server as a process, on trio."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from subprocess import Popen
+from types import TracebackType
+from typing import Self, Unpack
+
+import trio
+
+from mcp_sansio import Adapter, AdapterSet, ClientOptions, LocalProtocolError, Runtime, StreamClientApi
+from mcp_sansio.child_process import LastWords, end, words_of
+from mcp_sansio.stream_driver import StreamDriver
+from mcp_sansio_stdio.processes import ChildPipes, start, wait_for
+
+from .descriptors import Source, attach, in_a_thread
+from .loop import Loop, Task
+
+
+class StdioClient(StreamClientApi[Task]):
+    """Calls a server that it starts as a process: `command` with `args`, over standard input and output.
+
+    `command` is found on the PATH of the server's environment. That is what programs need of this process's own (PATH,
+    HOME, LANG and the like, and nothing that may be a secret) and all of `env`. `cwd` is the server's working
+    directory.
+
+    `adapter` is the revision to speak, or an `AdapterSet` of those that may be; without it the client finds out what
+    the server speaks.
+
+    What the server writes to its error output is read all the time. Its end is kept, as `last_words`, and goes into the
+    error of the calls in flight when the server dies. `on_stderr` gets the text as it comes:
+    ``on_stderr=sys.stderr.write`` lets it through.
+
+    `options` are those of `ClientOptions`. Use it as ``async with``. Leaving the block, also by a cancellation, ends
+    the server's input, waits `grace` seconds for its exit, terminates it, waits as long again, and kills what is left:
+    the process and all that it started.
+
+    Source: basic/transports, "stdio"; basic/lifecycle, "Shutdown".
+    """
+
+    def __init__(
+        self,
+        command: str,
+        args: Sequence[str] = (),
+        adapter: Adapter | AdapterSet | None = None,
+        *,
+        env: Mapping[str, str] | None = None,
+        cwd: str | os.PathLike[str] | None = None,
+        on_stderr: Callable[[str], object] | None = None,
+        grace: float = 2.0,
+        **options: Unpack[ClientOptions],
+    ) -> None:
+        self._loop = Loop()
+        runtime = Runtime(now=self._loop.time, token_bytes=os.urandom, event=trio.Event)
+        super().__init__(adapter, options, runtime=runtime, start=self._loop.start)
+        self._start = partial(start, command, words_of(args), env, cwd)
+        self._last_words = LastWords(on_stderr)
+        self._grace = grace
+
+    @property
+    def last_words(self) -> str:
+        """The end of what the server has written to its error output, 8 KiB at most."""
+        return str(self._last_words)
+
+    async def __aenter__(self) -> Self:
+        await self._loop.__aenter__()
+        try:
+            return await self.open()
+        except BaseException as error:
+            await self._loop.__aexit__(type(error), error, error.__traceback__)
+            raise
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            with trio.CancelScope(shield=True):
+                await self.close()
+        finally:
+            await self._loop.__aexit__(kind, error, trace)
+
+    def _connect(self) -> StreamDriver:
+        if not self._loop.is_open:
+            raise LocalProtocolError("on trio a client is used as `async with`, which opens it")
+        child, engine, loop = Child(self._start(), self._last_words, self._loop), self._engine, self._loop
+        limit = engine.config.max_message
+        driver = StreamDriver(engine, limit, loop, take_events=self._pump, event=trio.Event)
+        attach(driver, loop, child.output, child.input)
+        loop.start(child.watch(driver.at_end.set))
+        self._child, self._silent = child, driver.silent
+        return driver
+
+    async def _hang_up(self) -> str:
+        return self._last_words.after(await end(self._child, self._grace, self._silent.wait))
+
+    def _let_go(self) -> None:
+        self._child.close()
+
+
+class Child(ChildPipes):
+    """A process of which everything is known that its client needs: what it says on its error output, and its end.
+
+    See `mcp_sansio.child_process.Child`.
+    """
+
+    def __init__(self, popen: Popen[bytes], last_words: LastWords, loop: Loop) -> None:
+        super().__init__(popen, last_words)
+        self._gone, self._silent = trio.Event(), trio.Event()
+        self._source = Source(loop, self.errors, self._hear)
+
+    async def watch(self, when_gone: Callable[[], object]) -> None:
+        """Wait for the end of the process, and tell of it."""
+        await in_a_thread(partial(wait_for, self._popen))
+        self._gone.set()
+        when_gone()
+
+    async def has_gone(self, within: float) -> bool:
+        """Whether the process has ended, which it has so many seconds for."""
+        with trio.move_on_after(within):
+            await self._gone.wait()
+        return self._gone.is_set()
+
+    async def is_silent(self, within: float, silent: Callable[[], Awaitable[object]]) -> None:
+        """Wait for the end of its error output, after `silent`."""
+        with trio.move_on_after(within):
+            await silent()
+            await self._silent.wait()
+
+    async def reaped(self, within: float) -> None:
+        """Wait for the status of the process, after which its number is no longer its own."""
+        with trio.move_on_after(within):
+            await in_a_thread(self._popen.wait)
+
+    def close(self) -> None:
+        """See `ChildPipes.close`."""
+        self._source.close()
+        super().close()
+
+    def _hear(self, data: bytes) -> None:
+        """Take everything, all the time: a server that cannot write its errors does not answer either."""
+        self.last_words.receive(data)
+        if not data:
+            self._silent.set()
