@@ -10,6 +10,8 @@ from collections.abc import Awaitable, Callable
 from functools import lru_cache
 from ipaddress import ip_address
 
+from .storage import StoreUnavailable
+
 __all__ = ["HUB_PAUSE", "checked_principal", "is_loopback", "keep_up"]
 
 #: Seconds before a hub that failed is tried again.
@@ -56,6 +58,8 @@ async def keep_up(
     while True:
         try:
             await line()
+        except StoreUnavailable as error:
+            logger.error("the hub failed; it is tried again in %g s: %s", HUB_PAUSE, error)
         except Exception:
             logger.exception("the hub failed; it is tried again in %g s", HUB_PAUSE)
         await sleep(HUB_PAUSE)

@@ -2,33 +2,50 @@
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
 from .runtime import Event
-from .storage import Cursor, HubMessage, StoreUnavailable
+from .storage import Cursor, HubMessage, StoreFull, StoreTooNew, StoreUnavailable
 from .types import JSON
 
-__all__ = ["Backoff", "EngineHub", "Opening", "check_namespace", "decode_data", "encode_data", "encode_key"]
+__all__ = [
+    "Backoff",
+    "EngineHub",
+    "Opening",
+    "check_namespace",
+    "check_schema",
+    "decode_data",
+    "encode_data",
+    "encode_key",
+    "sweep_forever",
+]
 
 T = TypeVar("T")
 
 #: No character that an engine, or a key in front of which the name stands, gives a meaning to.
-_NAMESPACE = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+_NAMESPACE = re.compile(r"[A-Za-z0-9_.-]{1,48}")
 
 
 def check_namespace(namespace: str) -> str:
     """`namespace`, under which one application keeps what it has in an engine that it shares.
 
-    Raises ``ValueError`` for what is not 1 to 64 letters, digits, ``_``, ``.`` and ``-`` of ASCII.
+    Raises ``ValueError`` for what is not 1 to 48 letters, digits, ``_``, ``.`` and ``-`` of ASCII.
     """
     if _NAMESPACE.fullmatch(namespace) is None:
-        raise ValueError(f"a namespace is 1 to 64 of the characters A-Z a-z 0-9 _ . -, not {namespace!r}")
+        raise ValueError(f"a namespace is 1 to 48 of the characters A-Z a-z 0-9 _ . -, not {namespace!r}")
     return namespace
+
+
+def check_schema(where: str, found: int, known: int) -> None:
+    """Raises `StoreTooNew` where the schema `found` in an engine is newer than the newest that is `known` here."""
+    if found > known:
+        raise StoreTooNew(f"{where}: its schema is {found}, and this release knows up to {known}; update it first")
 
 
 def encode_key(key: str) -> bytes:
@@ -82,43 +99,78 @@ class _Flag:
             raise StoreUnavailable(self._failure)
 
 
+class Task(Protocol):
+    """A coroutine that runs beside others, as ``asyncio.Task`` does."""
+
+    def cancel(self) -> Any:
+        """Have it end soon."""
+
+
+class _Kept(Generic[T]):
+    """Something open, and the task that closes it."""
+
+    task: Task
+
+    def __init__(self, value: T, event: Callable[[], Event]) -> None:
+        self.value = value
+        self.begun = event()
+        self.closed = event()
+
+
 class Opening(Generic[T]):
-    """Something that is opened by whoever needs it first, and once for all who come meanwhile.
+    """Something that is opened by whoever needs it first, once for all who come meanwhile, and closed with its loop.
 
     `open_it` opens it, and raises `StoreUnavailable` where that fails: all who wait hear of it, and the next one tries
-    again.
+    again. `tend` is run for as long as it is open, in a task that `start` makes (``asyncio.create_task``), and
+    `close_it` closes it when that task ends: by `close`, or when the event loop ends its tasks.
     """
 
-    def __init__(self, open_it: Callable[[], Awaitable[T]], event: Callable[[], Event]) -> None:
-        self._open = open_it
+    def __init__(
+        self,
+        open_it: Callable[[], Awaitable[T]],
+        close_it: Callable[[T], Awaitable[object]],
+        *,
+        event: Callable[[], Event],
+        start: Callable[[Coroutine[Any, Any, None]], Task],
+        tend: Callable[[], Awaitable[object]] | None = None,
+    ) -> None:
+        self._open_it = open_it
+        self._close_it = close_it
         self._event = event
-        self._opened: T | None = None
+        self._start = start
+        self._tend = tend
+        self._kept: _Kept[T] | None = None
         self._attempt: _Flag | None = None
 
-    @property
-    def opened(self) -> T | None:
-        """What was opened, or ``None``."""
-        return self._opened
-
     async def get(self) -> T:
-        """What was opened. Raises what `open_it` raises."""
-        while self._opened is None:
+        """What is open. Raises what `open_it` raises."""
+        while (kept := self._kept) is None:
             if self._attempt is None:
                 await self._try()
             else:
                 await self._attempt.wait()
-        return self._opened
+        return kept.value
 
-    def forget(self) -> T | None:
-        """Open it anew when it is needed next. What was open until now is for the caller to close."""
-        opened, self._opened = self._opened, None
-        return opened
+    async def close(self) -> None:
+        """Close what is open. Whoever needs it next opens it again."""
+        kept = self._kept
+        if kept is not None:
+            self.give_up()
+            await kept.closed.wait()
+
+    def give_up(self) -> None:
+        """Have what is open closed, since it is of no use any more, and open it anew when it is needed next."""
+        kept, self._kept = self._kept, None
+        if kept is not None:
+            kept.task.cancel()
 
     async def _try(self) -> None:
         attempt = self._attempt = _Flag(self._event())
         failure: str | None = None
         try:
-            self._opened = await self._open()
+            kept = _Kept(await self._open_it(), self._event)
+            kept.task = self._start(self._keep(kept))
+            await kept.begun.wait()
         except StoreUnavailable as error:
             failure = str(error)
             raise
@@ -126,6 +178,32 @@ class Opening(Generic[T]):
             # Whoever was cancelled, or met another error, leaves it to those who wait to try for themselves.
             self._attempt = None
             attempt.set(failure)
+
+    async def _keep(self, kept: _Kept[T]) -> None:
+        self._kept = kept
+        kept.begun.set()  # a task that is cancelled before it has begun would close nothing
+        try:
+            await (self._event().wait() if self._tend is None else self._tend())
+        finally:
+            if self._kept is kept:
+                self._kept = None
+            await self._close_it(kept.value)
+            kept.closed.set()
+
+
+async def sweep_forever(
+    sweep: Callable[[], Awaitable[None]],
+    seconds: float,
+    sleep: Callable[[float], Awaitable[object]],
+    logger: logging.Logger,
+) -> None:
+    """`sweep` every so many `seconds`, whatever becomes of it. `sleep` waits, as ``asyncio.sleep`` does."""
+    while True:
+        await sleep(seconds)
+        try:
+            await sweep()
+        except (StoreUnavailable, StoreFull) as error:
+            logger.warning("what has expired is not removed: %s", error)
 
 
 class EngineHub:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
-from mcp_sansio import HubMessage, StoreUnavailable
-from mcp_sansio.storing import Backoff, EngineHub, Opening, check_namespace, encode_key
+from mcp_sansio import HubMessage, StoreFull, StoreTooNew, StoreUnavailable
+from mcp_sansio.storing import Backoff, EngineHub, Opening, check_namespace, check_schema, encode_key, sweep_forever
 from mcp_sansio.testing import Scheduler
 
 
@@ -18,14 +20,14 @@ def test_a_backoff_doubles_up_to_its_most() -> None:
     assert [backoff.delay() for _ in range(2)] == [0.5, 1.0]
 
 
-@pytest.mark.parametrize("namespace", ["a", "my-app_1.x", "x" * 64])
+@pytest.mark.parametrize("namespace", ["a", "my-app_1.x", "x" * 48])
 def test_a_namespace(namespace: str) -> None:
     assert check_namespace(namespace) == namespace
 
 
-@pytest.mark.parametrize("namespace", ["", "x" * 65, "a:b", "a b", "a\n", "{a}", "a*", "ä", "a\0"])
+@pytest.mark.parametrize("namespace", ["", "x" * 49, "a:b", "a b", "a\n", "{a}", "a*", "ä", "a\0"])
 def test_what_is_no_namespace(namespace: str) -> None:
-    with pytest.raises(ValueError, match=r"^a namespace is 1 to 64 of the characters A-Z a-z 0-9 _ \. -, not '"):
+    with pytest.raises(ValueError, match=r"^a namespace is 1 to 48 of the characters A-Z a-z 0-9 _ \. -, not '"):
         check_namespace(namespace)
 
 
@@ -34,16 +36,24 @@ def test_keys_are_told_apart() -> None:
     assert len({encode_key(key) for key in keys}) == len(keys)
 
 
+def test_a_schema() -> None:
+    check_schema("here", 1, 1)
+    check_schema("here", 1, 2)
+    with pytest.raises(StoreTooNew, match=r"^here: its schema is 3, and this release knows up to 2; update it first$"):
+        check_schema("here", 3, 2)
+
+
 # Opening --------------------------------------------------------------------------------------------------------------
 
 
 class Door:
     """Something that takes a while to open, and may not open at all."""
 
-    def __init__(self) -> None:
+    def __init__(self, **options: Any) -> None:
         self.scheduler = Scheduler()
-        self.opening = Opening(self.open, self.scheduler.event)
+        self.opening = Opening(self.open, self.shut, event=self.scheduler.event, start=self.scheduler.start, **options)
         self.attempts: list[int] = []
+        self.closed: list[int] = []
         self.may_go_on = self.scheduler.event()
         self.failure: Exception | None = None
 
@@ -55,26 +65,63 @@ class Door:
             raise self.failure
         return number
 
+    async def shut(self, number: int) -> None:
+        self.closed.append(number)
+
 
 def test_it_is_opened_once_for_all_who_come() -> None:
     door = Door()
-    assert door.opening.opened is None
     comers = [door.scheduler.start(door.opening.get()) for _ in range(3)]
     door.scheduler.run()
     door.may_go_on.set()
     door.scheduler.run()
     assert [comer.result() for comer in comers] == [1, 1, 1]
     assert door.scheduler.complete(door.opening.get()) == 1
-    assert (door.attempts, door.opening.opened) == ([1], 1)
+    assert (door.attempts, door.closed) == ([1], [])
 
 
-def test_it_is_opened_anew_once_it_was_forgotten() -> None:
+@pytest.mark.parametrize("how", ["close", "give up"])
+def test_it_is_opened_anew_once_it_was_closed(how: str) -> None:
     door = Door()
     door.may_go_on.set()
-    assert door.opening.forget() is None
+    door.scheduler.complete(door.opening.close())
+    door.opening.give_up()
     assert door.scheduler.complete(door.opening.get()) == 1
-    assert door.opening.forget() == 1
+    if how == "close":
+        door.scheduler.complete(door.opening.close())
+    else:
+        door.opening.give_up()
+    assert door.closed == [1]
     assert door.scheduler.complete(door.opening.get()) == 2
+    door.scheduler.complete(door.opening.close())
+    assert (door.closed, len(door.scheduler)) == ([1, 2], 0)
+
+
+def test_it_is_closed_when_the_tasks_of_its_loop_end() -> None:
+    door = Door()
+    door.may_go_on.set()
+    assert door.scheduler.complete(door.opening.get()) == 1
+    door.scheduler.close()
+    assert (door.closed, len(door.scheduler)) == ([1], 0)
+    assert door.scheduler.complete(door.opening.get()) == 2
+
+
+def test_it_is_tended_for_as_long_as_it_is_open() -> None:
+    tended: list[str] = []
+
+    async def tend() -> None:
+        tended.append("begun")
+        try:
+            await door.scheduler.event().wait()
+        finally:
+            tended.append("ended")
+
+    door = Door(tend=tend)
+    door.may_go_on.set()
+    door.scheduler.complete(door.opening.get())
+    assert tended == ["begun"]
+    door.scheduler.complete(door.opening.close())
+    assert (tended, door.closed) == (["begun", "ended"], [1])
 
 
 def test_all_who_wait_hear_that_it_failed_and_the_next_one_tries_again() -> None:
@@ -101,6 +148,25 @@ def test_who_is_given_up_while_it_opens_leaves_it_to_the_others() -> None:
     door.may_go_on.set()
     door.scheduler.run()
     assert (second.result(), door.attempts) == (2, [1, 2])
+
+
+def test_what_is_swept_is_swept_again_whatever_becomes_of_it(caplog: pytest.LogCaptureFixture) -> None:
+    scheduler, waits, fates = Scheduler(), [], [None, StoreUnavailable("away"), StoreFull("full"), None, OSError("x")]
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+
+    async def sweep() -> None:
+        if (fate := fates.pop(0)) is not None:
+            raise fate
+
+    with pytest.raises(OSError, match=r"^x$"):
+        scheduler.complete(sweep_forever(sweep, 7.0, sleep, logging.getLogger("test")))
+    assert waits == [7.0] * 5
+    assert [record.getMessage() for record in caplog.records] == [
+        "what has expired is not removed: away",
+        "what has expired is not removed: full",
+    ]
 
 
 # The hub --------------------------------------------------------------------------------------------------------------

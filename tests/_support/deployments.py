@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import support
+from engine_servers import EngineServer, running
 from mcp_sansio import Hub, MemoryHub, MemorySessionStore, SessionStore
 from mcp_sansio.testing import FakeClock
-
-ENGINES = ("memory", "sqlite")
 
 _numbers = itertools.count()
 
@@ -34,13 +32,38 @@ class Deployment:
     what expires.
     """
 
-    def __init__(self, open_worker: Callable[..., Awaitable[Worker]], pass_time: Callable[[float], Awaitable[None]]):
+    def __init__(
+        self, open_worker: Callable[..., Awaitable[Worker]], pass_time: Callable[[float], Awaitable[None]]
+    ) -> None:
         self.worker = open_worker
         self.pass_time = pass_time
 
 
+class Servers:
+    """The programs that the tests of a run share, each started when it is first needed."""
+
+    def __init__(self) -> None:
+        self._stack = ExitStack()
+        self._running: dict[str, EngineServer] = {}
+
+    def __getitem__(self, engine: str) -> Any:
+        if engine not in self._running:
+            self._running[engine] = self._stack.enter_context(running(engine))
+        return self._running[engine]
+
+    def close(self) -> None:
+        """End them."""
+        self._stack.close()
+
+
+def namespace() -> str:
+    """One that no other test of this process has."""
+    return f"test-{next(_numbers)}"
+
+
 @asynccontextmanager
-async def _memory(folder: Path) -> AsyncIterator[Deployment]:
+async def memory(folder: Path, servers: Servers) -> AsyncIterator[Deployment]:
+    """One store for all, since there is one process."""
     clock = FakeClock()
     store = MemorySessionStore(clock=clock)
     hubs: dict[int, MemoryHub] = {}
@@ -55,26 +78,68 @@ async def _memory(folder: Path) -> AsyncIterator[Deployment]:
 
 
 @asynccontextmanager
-async def _sqlite(folder: Path) -> AsyncIterator[Deployment]:
-    clock = FakeClock()
+async def sqlite(folder: Path, servers: Servers) -> AsyncIterator[Deployment]:
+    """A file for each test, and an injected clock."""
     SqliteStore = support.need("mcp_sansio_sqlite").SqliteStore
+    clock = FakeClock()
+
+    async def pass_time(seconds: float) -> None:
+        clock.advance(seconds)
+
     async with AsyncExitStack() as stack:
 
         async def worker(**options: Any) -> Worker:
             store = await stack.enter_async_context(SqliteStore(folder / "mcp.sqlite", clock=clock, **options))
             return Worker(store, store.hub)
 
-        async def pass_time(seconds: float) -> None:
-            clock.advance(seconds)
+        yield Deployment(worker, pass_time)
+
+
+@asynccontextmanager
+async def redis(folder: Path, servers: Servers) -> AsyncIterator[Deployment]:
+    """A namespace for each test. Its clock is the server's: records are told to expire earlier."""
+    RedisStore = support.need("mcp_sansio_redis").RedisStore
+    from redis.asyncio import Redis
+
+    url, name = servers["redis"].url, namespace()
+    client = Redis.from_url(url)
+
+    async def pass_time(seconds: float) -> None:
+        async for key in client.scan_iter(match=f"{name}:record:*"):
+            await client.pexpire(key, await client.pttl(key) - round(seconds * 1000))
+
+    async with client, AsyncExitStack() as stack:
+
+        async def worker(**options: Any) -> Worker:
+            store = await stack.enter_async_context(RedisStore(url, namespace=name, **options))
+            return Worker(store, store.hub)
 
         yield Deployment(worker, pass_time)
 
 
-_DEPLOYMENTS = {"memory": _memory, "sqlite": _sqlite}
+@asynccontextmanager
+async def postgres(folder: Path, servers: Servers) -> AsyncIterator[Deployment]:
+    """A namespace for each test. Its clock is the database's: records are told to expire earlier."""
+    PostgresStore = support.need("mcp_sansio_postgres").PostgresStore
+    from psycopg import AsyncConnection
+
+    url, name = servers["postgres"].url, namespace()
+
+    async def pass_time(seconds: float) -> None:
+        async with await AsyncConnection.connect(url) as connection:
+            await connection.execute(
+                "UPDATE mcp_sansio_records SET expires = expires - make_interval(secs => %s) WHERE namespace = %s",
+                [float(seconds), name],
+            )
+
+    async with AsyncExitStack() as stack:
+
+        async def worker(**options: Any) -> Worker:
+            store = await stack.enter_async_context(PostgresStore(url, namespace=name, **options))
+            return Worker(store, store.hub)
+
+        yield Deployment(worker, pass_time)
 
 
-def deployment(engine: str, folder: Path) -> Any:
-    """The context manager of a `Deployment` on that engine, which may keep its files in `folder`."""
-    if engine != "memory":
-        importlib.import_module(support.need(f"mcp_sansio_{engine}").__name__)
-    return _DEPLOYMENTS[engine](folder)
+Open = Callable[[Path, Servers], AbstractAsyncContextManager[Deployment]]
+DEPLOYMENTS: dict[str, Open] = {"memory": memory, "sqlite": sqlite, "redis": redis, "postgres": postgres}

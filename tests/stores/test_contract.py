@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from deployments import ENGINES, Deployment, Worker, deployment
+from deployments import DEPLOYMENTS, Deployment, Servers, Worker
 from mcp_sansio import HubMessage, SessionRecord
 
 Open = Callable[[], AbstractAsyncContextManager[Deployment]]
@@ -44,10 +44,10 @@ VALUES = {
 TEXTS = [b"", b"\0", bytes(range(256)), "żółć".encode(), b"x" * 300_000]
 
 
-@pytest.fixture(params=ENGINES)
-def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Open:
+@pytest.fixture(params=DEPLOYMENTS)
+def opened(request: pytest.FixtureRequest, tmp_path: Path, servers: Servers) -> Open:
     """Opens a deployment on each engine."""
-    return partial(deployment, request.param, tmp_path)
+    return partial(DEPLOYMENTS[request.param], tmp_path, servers)
 
 
 @asynccontextmanager

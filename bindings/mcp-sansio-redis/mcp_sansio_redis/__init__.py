@@ -1,3 +1,9 @@
-"""A session store and a hub for mcp-sansio in Redis: many workers on many machines."""
+"""A session store and a hub for mcp-sansio in Redis: many workers on many machines.
 
-__all__: list[str] = []
+``RedisStore(url)`` is the store, and its `hub` the hub. Both are asyncio's, by way of redis-py.
+"""
+
+from .hub import RedisHub
+from .store import RedisStore
+
+__all__ = ["RedisHub", "RedisStore"]

@@ -7,12 +7,13 @@ import logging
 import os
 import sqlite3
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any
 
 import aiosqlite
 
-from mcp_sansio import StoreFull, StoreTooNew, StoreUnavailable
-from mcp_sansio.storing import Backoff, Opening
+from mcp_sansio import StoreFull, StoreUnavailable
+from mcp_sansio.storing import Backoff, Opening, check_schema, sweep_forever
 
 logger = logging.getLogger("mcp_sansio_sqlite")
 
@@ -71,10 +72,13 @@ class Database:
             raise ValueError(f"a SqliteStore is in a file, which workers can share, not at {self.path!r}")
         self._timeout = timeout
         self._max_bytes = max_bytes
-        self._sweep = sweep
-        self._sweep_every = sweep_every
-        self._connection = Opening(self._open, asyncio.Event)
-        self._keeper: asyncio.Task[None] | None = None
+        self._connection = Opening(
+            self._open,
+            aiosqlite.Connection.close,
+            event=asyncio.Event,
+            start=asyncio.create_task,
+            tend=partial(sweep_forever, sweep, sweep_every, asyncio.sleep, logger),
+        )
 
     async def open(self) -> None:
         """Open the file, if it is not open. Raises `StoreUnavailable`, and `StoreTooNew`."""
@@ -87,7 +91,7 @@ class Database:
             return list(await connection.execute_fetchall(statement, parameters))
         except sqlite3.Error as error:
             if _reason(error) not in _PASSING:
-                self._give_up()
+                self._connection.give_up()
             raise self._told(error) from error
         except ValueError as error:
             # What aiosqlite raises on a connection that was closed meanwhile.
@@ -95,18 +99,7 @@ class Database:
 
     async def close(self) -> None:
         """Close the file. Whatever needs it next opens it again."""
-        keeper = self._give_up()
-        if keeper is not None:
-            await asyncio.wait([keeper])
-
-    def _give_up(self) -> asyncio.Task[None] | None:
-        """Have the connection closed. The task that does so, if there is one."""
-        self._connection.forget()
-        keeper, self._keeper = self._keeper, None
-        if keeper is None or keeper.done():
-            return None
-        keeper.cancel()
-        return keeper
+        await self._connection.close()
 
     def _told(self, error: sqlite3.Error) -> StoreFull | StoreUnavailable:
         if _reason(error) == sqlite3.SQLITE_FULL:
@@ -126,7 +119,6 @@ class Database:
                 raise
         except sqlite3.Error as error:
             raise self._told(error) from error
-        self._keeper = asyncio.create_task(self._keep(connection))
         return connection
 
     async def _prepare(self, connection: aiosqlite.Connection) -> None:
@@ -141,11 +133,7 @@ class Database:
         for statement in _VERSION.split(";"):
             await connection.execute_fetchall(statement)
         ((version,),) = await connection.execute_fetchall("SELECT version FROM mcp_sansio_schema")
-        if version > SCHEMA_VERSION:
-            raise StoreTooNew(
-                f"SQLite, {self.path}: its schema is {version}, and this release of mcp-sansio-sqlite knows up to "
-                f"{SCHEMA_VERSION}; update it, or use another file"
-            )
+        check_schema(f"SQLite, {self.path}", version, SCHEMA_VERSION)
         for statement in _SCHEMA.split(";"):
             await connection.execute_fetchall(statement)
         await connection.execute_fetchall("COMMIT")
@@ -165,20 +153,6 @@ class Database:
             if mode != "wal":
                 raise StoreUnavailable(f"SQLite, {self.path}: it cannot have a write-ahead log, but {mode}")
             return
-
-    async def _keep(self, connection: aiosqlite.Connection) -> None:
-        """Sweep now and then. However this ends, by `close` or with the event loop, the file is closed with it."""
-        try:
-            while True:
-                await asyncio.sleep(self._sweep_every)
-                try:
-                    await self._sweep()
-                except (StoreUnavailable, StoreFull) as error:
-                    logger.warning("what expired was not swept: %s", error)
-        finally:
-            if self._connection.opened is connection:
-                self._connection.forget()
-            await connection.close()
 
 
 def _reason(error: sqlite3.Error) -> int:
