@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 import pytest
 
-from mcp_sansio import Config
+from mcp_sansio import Config, StoreUnavailable
 from mcp_sansio.hosting import checked_principal, is_loopback, keep_up
 
 
@@ -56,7 +56,8 @@ def test_a_config_with_what_is_given_in_place() -> None:
 
 def test_a_line_is_kept_up(caplog: pytest.LogCaptureFixture) -> None:
     """After a failure, and after an end that nobody expected; what is no failure of the hub ends it."""
-    happens: list[BaseException | None] = [OSError("gone"), None, OSError("again"), KeyboardInterrupt()]
+    failures = [OSError("gone"), None, StoreUnavailable("again")]
+    happens: list[BaseException | None] = [*failures, KeyboardInterrupt()]
     slept: list[float] = []
 
     async def line() -> None:
@@ -70,5 +71,8 @@ def test_a_line_is_kept_up(caplog: pytest.LogCaptureFixture) -> None:
     with pytest.raises(KeyboardInterrupt):
         keep_up(line, sleep, logging.getLogger("a_binding")).send(None)
     assert slept == [1.0, 1.0, 1.0]
-    told = [(record.name, record.getMessage()) for record in caplog.records]
-    assert told == [("a_binding", "the hub failed; it is tried again in 1 s")] * 2
+    told = [(record.name, record.getMessage(), record.exc_info is not None) for record in caplog.records]
+    assert told == [
+        ("a_binding", "the hub failed; it is tried again in 1 s", True),
+        ("a_binding", "the hub failed; it is tried again in 1 s: again", False),
+    ]
