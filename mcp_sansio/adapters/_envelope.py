@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from decimal import Decimal
+from functools import cache
 from typing import Any, ClassVar
 
 from mcp_sansio.asking import ELICIT
@@ -33,8 +34,6 @@ CLIENT_INFO, CLIENT_CAPABILITIES, LOG_LEVEL = META + "clientInfo", META + "clien
 ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 SERVER_INFO, SUBSCRIPTION_ID = META + "serverInfo", META + "subscriptionId"
 
-METHOD_HEADER, NAME_HEADER, PARAM_HEADER = "mcp-method", "mcp-name", "mcp-param-"
-
 _SPLICE = "\x00"
 _NUMBER = r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?"
 #: What a mirrored integer may be at most: more is not exact everywhere on the way ("Schema Extension").
@@ -48,6 +47,10 @@ class EnvelopeAdapter(Adapter):
     null_error_id: ClassVar[bool] = False
     askable: ClassVar[Mapping[str, JSON]] = {"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}}
     mirrors_arguments: ClassVar[bool] = True
+    # The headers that mirror the body: its method, what the call is about, and the beginning of those of arguments.
+    method_header: ClassVar[str] = "mcp-method"
+    name_header: ClassVar[str] = "mcp-name"
+    param_header: ClassVar[str] = "mcp-param-"
 
     # Inbound
 
@@ -62,8 +65,8 @@ class EnvelopeAdapter(Adapter):
         headers, stated = preamble.headers.fields, preamble.meta_version
         if preamble.header_version is None or preamble.header_version != stated:
             _check_version(headers, stated)
-        if headers.get(METHOD_HEADER) != preamble.method:
-            _check_equal(headers, METHOD_HEADER, preamble.method)
+        if headers.get(self.method_header) != preamble.method:
+            _check_equal(headers, self.method_header, preamble.method)
         operation = self.methods.get(preamble.method)
         params = body.get("params")
         # The operations of a handler are also those whose target has a header ("Standard Request Headers").
@@ -71,10 +74,10 @@ class EnvelopeAdapter(Adapter):
             return
         target = params.get(TARGET[operation])
         if isinstance(target, str):
-            _check_encoded(headers, NAME_HEADER, target)
+            _check_encoded(headers, self.name_header, target)
         spec = registry.tools.get(target) if operation is Operation.CALL_TOOL and isinstance(target, str) else None
         if spec is not None and spec.headers:
-            _check_params(headers, spec, params.get("arguments"))
+            _check_params(headers, self.param_header, spec, params.get("arguments"))
 
     def decode_reply(self, envelope: Envelope) -> Decoded | None:
         """A client must not send responses here (basic/transports/streamable-http, "Sending Messages")."""
@@ -157,15 +160,15 @@ class EnvelopeAdapter(Adapter):
         self, method: str, params: Mapping[str, JSON], mirrored: Sequence[HeaderParam] = ()
     ) -> dict[str, str]:
         """The headers mirror the body (basic/transports/streamable-http, "Client Behavior")."""
-        headers = {"MCP-Protocol-Version": self.version, "Mcp-Method": method}
+        headers = {_spelled(VERSION_HEADER): self.version, _spelled(self.method_header): method}
         operation = self.methods.get(method)
         if operation in HANDLED:
-            headers["Mcp-Name"] = encode_value(params[TARGET[operation]])
+            headers[_spelled(self.name_header)] = encode_value(params[TARGET[operation]])
         for plan in mirrored:
             value = _at(params.get("arguments"), plan.path)
             # Of another type it has no header; that it is wrong is the server's to say.
             if isinstance(value, str | int):
-                headers[f"Mcp-Param-{plan.name}"] = encode_value(value)
+                headers[_spelled(self.param_header) + plan.name] = encode_value(value)
         return headers
 
     def client_decorate_params(
@@ -322,9 +325,9 @@ def _check_encoded(headers: Mapping[str, str], name: str, wanted: str) -> None:
         raise _mismatch(f"the header {_spelled(name)} does not match the body")
 
 
-def _check_params(headers: Mapping[str, str], spec: ToolSpec, arguments: JSON) -> None:
+def _check_params(headers: Mapping[str, str], prefix: str, spec: ToolSpec, arguments: JSON) -> None:
     for plan in spec.headers:
-        name = PARAM_HEADER + plan.name.lower()
+        name = prefix + plan.name.lower()
         wanted = _at(arguments, plan.path)
         if wanted is None:
             if name in headers:
@@ -359,5 +362,7 @@ def _mirrors(text: str, value: JSON) -> bool:
     return len(text) < 64 and re.fullmatch(_NUMBER, text) is not None and Decimal(text) == value
 
 
+@cache
 def _spelled(name: str) -> str:
+    """A header's name as the specification writes it."""
     return "MCP-Protocol-Version" if name == VERSION_HEADER else name.title()
