@@ -15,7 +15,7 @@ import mcp_types as types
 from fastmcp import Context, FastMCP
 from fastmcp.exceptions import ToolError
 from fastmcp.server.event_store import EventStore
-from hosting import arguments, serve_asgi
+from peer_hosting import arguments, serve_asgi
 from pydantic import Field
 
 # What 2026-07-28 deprecates is what is tested here.

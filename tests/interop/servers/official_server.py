@@ -8,13 +8,13 @@ from collections import defaultdict
 from typing import Annotated
 
 import mcp_types as types
-from hosting import arguments, serve_asgi
 from mcp.server import MCPServer
 from mcp.server.elicitation import AcceptedElicitation, ElicitationResult
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.mcpserver.resolve import Elicit, ListRoots, Resolve, Sample
 from mcp.server.streamable_http import EventCallback, EventMessage, EventStore
+from peer_hosting import arguments, serve_asgi
 from pydantic import BaseModel, Field
 
 # What 2026-07-28 deprecates is what is tested here.

@@ -10,7 +10,7 @@ from aiohttp import web
 from aiohttp_tiny_mcp import AdapterSet, Completion, Endpoint, Exchange, Registry, SseEndpoint, elicit, run_stdio
 from aiohttp_tiny_mcp.protocol.models import CompleteParams
 from aiohttp_tiny_mcp.storage.hub import NOTIFICATIONS, topic
-from hosting import announce, arguments, free_socket
+from peer_hosting import announce, arguments, free_socket
 from pydantic import BaseModel, Field
 
 registry = Registry("pantry", "1.2", instructions="Mind the step.", hub_poll_seconds=0.05)
