@@ -101,7 +101,7 @@ class HttpSession:
 
         await self._write(add)
         self._server.with_live_session(self.id, lambda live: live.watch(uri))
-        self._server.workers.watched(self.id, uri, wanted=True)
+        await self._tell_watched(uri, wanted=True)
 
     async def unsubscribe(self, uri: str) -> None:
         """See `Peer.unsubscribe`."""
@@ -109,7 +109,12 @@ class HttpSession:
             lambda data: {**data, "subscriptions": [held for held in data["subscriptions"] if held != uri]}
         )
         self._server.with_live_session(self.id, lambda live: live.unwatch(uri))
-        self._server.workers.watched(self.id, uri, wanted=False)
+        await self._tell_watched(uri, wanted=False)
+
+    async def _tell_watched(self, uri: str, *, wanted: bool) -> None:
+        # An update that follows the reply must not overtake this, wherever it comes from.
+        self._server.workers.watched(self.id, uri, wanted=wanted)
+        await self._server.workers.said()
 
     async def _write(self, change: Callable[[Mapping[str, JSON]], Mapping[str, JSON]]) -> None:
         """Change the record. Raises `Rejected` where another request ended the session meanwhile."""

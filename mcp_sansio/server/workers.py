@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from mcp_sansio.call import Reply
 from mcp_sansio.changes import Change, ChangeKind
 from mcp_sansio.runtime import Event
-from mcp_sansio.storage import Cursor, Hub
+from mcp_sansio.storage import Cursor, Hub, StoreUnavailable
 from mcp_sansio.types import JSON, RequestId
 from mcp_sansio.wire.json import decode, encode
 
@@ -42,6 +42,9 @@ class Workers:
         self._outbox: deque[bytes] = deque(maxlen=MAX_UNSAID)
         self._more: Event | None = None
         self._following: Event = server.runtime.event()
+        self._said = self._failures = 0
+        #: Who waits until the hub has taken so many of the messages that were ever said.
+        self._waiting: deque[tuple[int, Event]] = deque()
         self._asked: dict[str, Callable[[Message], None]] = {}
         if hub is None:
             self._following.set()
@@ -65,16 +68,41 @@ class Workers:
         while True:
             while self._outbox:
                 message = self._outbox[0]
-                await self._hub.publish(TOPIC, message)
+                try:
+                    await self._hub.publish(TOPIC, message)
+                except BaseException:
+                    self._failures += 1
+                    self._release(all_of_them=True)
+                    raise
                 # While the hub took it, it may have made room for others.
                 if self._outbox and self._outbox[0] is message:
                     self._outbox.popleft()
+                self._release()
             self._more = self._server.runtime.event()
             await self._more.wait()
 
     async def ready(self) -> None:
         """Return once this worker hears everything that is said from now on."""
         await self._following.wait()
+
+    async def said(self) -> None:
+        """Return once the hub has taken all that there is to say: what others say from now on comes after that.
+
+        Raises `StoreUnavailable` where the hub does not take it now.
+        """
+        if not self._outbox:
+            return
+        taken, failures = self._server.runtime.event(), self._failures
+        self._waiting.append((self._said, taken))
+        await taken.wait()
+        if failures != self._failures:
+            raise StoreUnavailable("the hub does not take what there is to say")
+
+    def _release(self, *, all_of_them: bool = False) -> None:
+        """Let those go on whose words the hub has taken."""
+        taken = self._said - len(self._outbox)
+        while self._waiting and (all_of_them or self._waiting[0][0] <= taken):
+            self._waiting.popleft()[1].set()
 
     @property
     def alone(self) -> bool:
@@ -145,6 +173,7 @@ class Workers:
     def _say(self, message: Message) -> None:
         if self._hub is None:
             return
+        self._said += 1
         self._outbox.append(encode({**message, "from": self._me}))
         if self._more is not None:
             self._more.set()

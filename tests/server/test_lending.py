@@ -263,6 +263,47 @@ def test_a_client_that_leaves_before_the_answer_leaves_nothing_behind(version: s
     assert waiting.engine.next_deadline() is None
 
 
+@pytest.mark.parametrize("version", HANDSHAKE)
+def test_a_subscription_is_made_once_every_worker_will_hear_of_it(version: str) -> None:
+    """So an update that follows the reply is not missed, wherever it comes from."""
+    shop = Shop()
+    speaker = Http(version, shop.simulation)
+    shop.at(1)
+    stream = speaker.get()
+    shop.at(0)
+    shop.simulation.scheduler.cancel(shop._lines[0][1])
+    for method, told_before, told in (("resources/subscribe", 0, 1), ("resources/unsubscribe", 2, 2)):
+        asked = speaker.request(method, {"uri": "a:b"})
+        shop.update(1)
+        assert (asked.head, len(stream.messages)) == (None, told_before)
+        line = shop.simulation.scheduler.spawn(shop.servers[0].relay())
+        shop.simulation.settle()
+        shop.update(1)
+        assert (asked.status, methods(stream)) == (200, [UPDATED] * told)
+        shop.simulation.scheduler.cancel(line)
+
+
+@pytest.mark.parametrize("version", HANDSHAKE)
+def test_a_subscription_that_the_others_cannot_hear_of_fails_clearly(version: str) -> None:
+    shop = Shop()
+    speaker = Http(version, shop.simulation)
+
+    async def publish(topic: str, data: bytes) -> None:
+        raise ConnectionError("the hub is gone")
+
+    shop.hub.publish, working = publish, shop.hub.publish  # type: ignore[method-assign]
+    shop.simulation.scheduler.cancel(shop._lines[0][1])
+    asked = speaker.request("resources/subscribe", {"uri": "a:b"})
+    with pytest.raises(ConnectionError):
+        shop.servers[0].relay().send(None)
+    shop.simulation.settle()
+    error = {"code": -32603, "message": "the session store cannot be reached"}
+    assert (asked.status, asked.messages[0]["error"]) == (503, error)
+    shop.hub.publish = working  # type: ignore[method-assign]
+    shop.simulation.scheduler.spawn(shop.servers[0].relay())
+    assert speaker.request("resources/subscribe", {"uri": "a:b"}).status == 200
+
+
 # Announcements --------------------------------------------------------------------------------------------------------
 
 
