@@ -7,7 +7,9 @@ from functools import partial
 from math import inf
 from typing import Any, Generic, Protocol, TypeVar
 
-__all__ = ["Alarm", "Here", "Tasks"]
+from .runtime import Event
+
+__all__ = ["Alarm", "Here", "Orphans", "Tasks"]
 
 
 class Handle(Protocol):
@@ -103,6 +105,38 @@ class Tasks(Generic[K, T]):
         for task in tuple(self.running.values()):
             if task is not but:
                 task.cancel()
+
+
+class Orphans:
+    """The tasks of a server that belong to no request: calls that go on although their clients have gone."""
+
+    def __init__(self) -> None:
+        self._tasks: set[Task] = set()
+        self._closed = False
+
+    def adopt(self, task: Task) -> None:
+        """Keep `task` until it is done, or until `close`."""
+        if task.done() or task in self._tasks:
+            return
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        if self._closed:
+            task.cancel()
+
+    async def close(self, event: Callable[[], Event]) -> None:
+        """End them all, and wait for that by what `event` makes. Who comes later ends at once."""
+        self._closed = True
+        tasks = tuple(self._tasks)
+        for task in tasks:
+            task.cancel()
+        for task in tasks:
+            over = event()
+            task.add_done_callback(partial(_set, over))
+            await over.wait()
+
+
+def _set(event: Event, _: Task) -> None:
+    event.set()
 
 
 class Place(Protocol):

@@ -65,6 +65,7 @@ RINGS = {
     "driving": 2,
     "hosting": 2,
     "stream_driver": 2,
+    "response_driver": 2,
     "child_process": 2,
     "storage": 2,
     "storing": 2,

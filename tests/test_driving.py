@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mcp_sansio.driving import Alarm, Here, Tasks
+from mcp_sansio.driving import Alarm, Here, Orphans, Tasks
 
 
 class Timers:
@@ -182,3 +182,39 @@ class Done:
 
     def add_done_callback(self, callback: Callable[[Any], object], /) -> None:
         raise AssertionError("there is nothing to wait for")
+
+
+class TestOrphans:
+    async def test_live_until_they_end_or_all_end(self) -> None:
+        orphans, doors = Orphans(), [asyncio.Event(), asyncio.Event()]
+        first, second = (asyncio.ensure_future(door.wait()) for door in doors)
+        for task in (first, second, first):
+            orphans.adopt(task)
+        doors[0].set()
+        await first
+        await orphans.close(asyncio.Event)
+        assert (first.cancelled(), second.cancelled()) == (False, True)
+
+    async def test_who_comes_after_the_end_ends_at_once(self) -> None:
+        orphans = Orphans()
+        await orphans.close(asyncio.Event)
+        task = asyncio.ensure_future(asyncio.Event().wait())
+        orphans.adopt(task)
+        await asyncio.wait([task])
+        assert task.cancelled()
+
+    async def test_a_task_that_takes_its_time_to_end_is_waited_for(self) -> None:
+        orphans, order = Orphans(), []
+
+        async def reluctant() -> None:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                await asyncio.sleep(0)
+                order.append("ended")
+
+        orphans.adopt(asyncio.ensure_future(reluctant()))
+        await asyncio.sleep(0)
+        await orphans.close(asyncio.Event)
+        order.append("closed")
+        assert order == ["ended", "closed"]

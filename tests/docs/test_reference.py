@@ -20,7 +20,8 @@ BINDINGS = sorted(folder.name for folder in (support.ROOT / "bindings").glob("mc
 #: Modules whose names are reached by the module: the codecs, and what drivers share.
 CODECS = [f"mcp_sansio.wire.{module.name}" for module in pkgutil.iter_modules(mcp_sansio.wire.__path__)]
 SHARED = [
-    f"mcp_sansio.{name}" for name in ("driving", "hosting", "storing", "stream_driver", "child_process", "inspecting")
+    f"mcp_sansio.{name}"
+    for name in ("driving", "hosting", "storing", "stream_driver", "response_driver", "child_process", "inspecting")
 ]
 
 
