@@ -55,6 +55,7 @@ class StreamableTransaction(HttpTransaction):
     _listen: ListenStream | None = None
     _stream: SessionStream | None = None
     _touched: float = 0.0
+    _told: bool = False
 
     @property
     def rendering(self) -> Adapter:
@@ -127,6 +128,8 @@ class StreamableTransaction(HttpTransaction):
         faulty = next((item for item in decoded if isinstance(item, DecodeFailure)), None)
         if faulty is not None:
             self.refuse(faulty.failure)
+        elif self._told:
+            self._once_told(lambda: self.respond(202))
         else:
             self.respond(202)
 
@@ -149,6 +152,7 @@ class StreamableTransaction(HttpTransaction):
             return
         self.emit(PeerFaulted(Failure(FailureKind.INVALID_PARAMS, "a response to no question that is open here")))
         if owner is not None:
+            self._told = True
             self.server.workers.answered(owner, answer)
 
     def _notified(self, call: Call) -> None:
@@ -157,6 +161,7 @@ class StreamableTransaction(HttpTransaction):
             return
         request_id = usable_id(call.params.get("requestId"))
         if request_id is not None and not self._live.cancel(request_id):
+            self._told = True
             self.server.workers.cancelled(self._live.id, request_id)
 
     def _called(self, call: Call, reply: PostReply) -> None:
@@ -266,6 +271,15 @@ class StreamableTransaction(HttpTransaction):
         self._await_store(get, proceed)
 
     def _await_store(self, work: Callable[[], Awaitable[None]], then: Callable[[], None]) -> None:
+        """Have `work` awaited, which asks the store, then go on with `then`."""
+        self._await(work, then, at_once=self.server.asks_store_at_once)
+
+    def _once_told(self, then: Callable[[], None]) -> None:
+        """Go on with `then` once the other workers will hear what they were told, which a reply promises."""
+        workers = self.server.workers
+        self._await(workers.said, then, at_once=workers.has_said_all)
+
+    def _await(self, work: Callable[[], Awaitable[None]], then: Callable[[], None], *, at_once: bool) -> None:
         """Have `work` awaited, then go on with `then`. A store that fails is the server's fault."""
 
         async def run() -> None:
@@ -282,7 +296,7 @@ class StreamableTransaction(HttpTransaction):
             else:
                 self._proceed(then)
 
-        if self.server.asks_store_at_once:
+        if at_once:
             finish_now(run())
         else:
             self.emit(StoreNeeded(partial(self._then_wake, run)))
@@ -387,7 +401,7 @@ class StreamableTransaction(HttpTransaction):
         def ended() -> None:
             self.server.end_session(session_id)
             self.server.workers.ended(session_id)
-            self.respond(204)
+            self._once_told(lambda: self.respond(204))
 
         self._await_store(delete, ended)
 

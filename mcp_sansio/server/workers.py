@@ -105,6 +105,11 @@ class Workers:
             self._waiting.popleft()[1].set()
 
     @property
+    def has_said_all(self) -> bool:
+        """Whether the hub has taken all that there was to say."""
+        return not self._outbox
+
+    @property
     def alone(self) -> bool:
         """Whether there is no hub."""
         return self._hub is None

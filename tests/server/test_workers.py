@@ -195,3 +195,45 @@ def test_what_a_hub_did_not_take_is_said_later_in_order_and_not_without_limit() 
     simulation.settle()
     [said] = [topic.messages for topic in hub._topics.values()]
     assert [decode(message.data)["uri"] for message in said] == [str(number) for number in range(5, MAX_UNSAID + 5)]
+
+
+@pytest.mark.parametrize("version", HANDSHAKE)
+def test_what_concerns_another_worker_is_acknowledged_once_that_will_hear_it(version: str) -> None:
+    """A worker that dies after its reply has told the others: nothing that a client was told is lost with it."""
+    both = Deployment(declare)
+    speaker = Http(version, both.simulation)
+    stream, running = speaker.get(), speaker.call("wait", id=7)
+    both.at(1)
+    relay = both._lines[1][1]
+    both.simulation.scheduler.cancel(relay)
+    said = [
+        speaker.post({"jsonrpc": "2.0", "id": "ask-1", "result": {}}),
+        speaker.post(notification("notifications/cancelled", {"requestId": 7})),
+        speaker.delete(),
+    ]
+    assert [exchange.head for exchange in said] == [None, None, None]
+    assert (stream.ended, running.ended) == (False, False)
+    both.simulation.scheduler.spawn(both.servers[1].relay())
+    both.simulation.settle()
+    assert [exchange.status for exchange in said] == [202, 202, 204]
+    assert (stream.ended, running.ended) == (True, True)
+
+
+@pytest.mark.parametrize("version", HANDSHAKE)
+def test_what_the_hub_does_not_take_is_not_acknowledged(version: str) -> None:
+    both = Deployment(declare)
+    speaker = Http(version, both.simulation)
+    both.at(1)
+    both.simulation.scheduler.cancel(both._lines[1][1])
+    said = speaker.post(notification("notifications/cancelled", {"requestId": 7}))
+
+    async def publish(topic: str, data: bytes) -> None:
+        raise ConnectionError("the hub is gone")
+
+    both.hub.publish = publish  # type: ignore[method-assign]
+    with pytest.raises(ConnectionError):
+        both.servers[1].relay().send(None)
+    both.simulation.settle()
+    error = {"code": -32603, "message": "the session store cannot be reached"}
+    assert (said.status, said.messages[0]["error"]) == (503, error)
+    assert speaker.post(notification("notifications/initialized")).status == 202
