@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import speak
 import talk
 from flags import PATIENCE
 from mcp_sansio import Registry
@@ -75,11 +76,28 @@ def is_listening(running: Serving) -> bool:
     return "LISTEN" in _states(running)
 
 
+def settle(running: Serving) -> None:
+    """Return once the server has read all that was sent to it, and has then answered another request."""
+    until(lambda: not _unread(running), "the server does not read")
+    client = talk.Client(speak.VERSIONS[0], running)
+    client.send("OPTIONS")
+    client.close()
+
+
+def _unread(running: Serving) -> int:
+    return sum(int(line[4].partition(":")[2], 16) for line in _sockets(running) if line[3] in ("01", "08"))
+
+
 def _states(running: Serving) -> list[str]:
     """The states of the server's sockets, as far as they matter here."""
+    return [_STATES[line[3]] for line in _sockets(running) if line[3] in _STATES]
+
+
+def _sockets(running: Serving) -> list[list[str]]:
+    """What the operating system says of the server's sockets; see proc(5), /proc/net/tcp."""
     address = f"0100007F:{running.port:04X}"
     lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
-    return [_STATES[line[3]] for line in lines if line[1] == address and line[3] in _STATES]
+    return [line for line in lines if line[1] == address]
 
 
 _STATES = {"01": "ESTABLISHED", "08": "CLOSE_WAIT", "0A": "LISTEN"}

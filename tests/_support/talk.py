@@ -9,7 +9,7 @@ from __future__ import annotations
 import select
 import socket
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -176,6 +176,8 @@ class Response:
         self.headers = {_titled(name): value for name, value in self.raw_headers}
         self._bodiless = method == "HEAD" or self.status in _BODILESS
         self.ended = False
+        #: Whether it is known to have ended, so that reading on waits for nothing.
+        self.is_whole = self._bodiless or self.headers.get("Content-Length") == "0"
         self._pieces = self._framed()
 
     def _framed(self) -> Iterator[bytes]:
@@ -191,6 +193,7 @@ class Response:
                     raise EOFError(f"{left} bytes of the body are missing")
                 piece, rest = data[:left], data[left:]
                 left -= len(piece)
+                self.is_whole = left == 0
                 if rest:
                     self.connection.give_back(rest)
                 yield piece
@@ -200,8 +203,9 @@ class Response:
 
     def _chunks(self) -> Iterator[bytes]:
         while size := int(self.connection.until(b"\r\n").partition(b";")[0], 16):
-            yield self.connection.exactly(size)
+            piece = self.connection.exactly(size)
             assert self.connection.exactly(2) == b"\r\n"
+            yield piece
         assert self.connection.until(b"\r\n") == b"\r\n", "a trailer"
 
     def piece(self) -> bytes:
@@ -293,12 +297,16 @@ class Place:
         return Connection(self.host, self.port, **options)
 
 
-def request(method: str, target: str, headers: Mapping[str, str], body: bytes | None) -> bytes:
-    """The bytes of a request."""
-    given = {"Host": "localhost", **headers}
+def request(
+    method: str, target: str, headers: Mapping[str, str] | Sequence[tuple[str, str]], body: bytes | None
+) -> bytes:
+    """The bytes of a request. `headers` may be pairs, where one comes twice."""
+    given = list(headers.items() if isinstance(headers, Mapping) else headers)
+    if "host" not in (name.lower() for name, _ in given):
+        given.insert(0, ("Host", "localhost"))
     if body is not None:
-        given["Content-Length"] = str(len(body))
-    lines = [f"{method} {target} HTTP/1.1", *(f"{name}: {value}" for name, value in given.items()), "", ""]
+        given.append(("Content-Length", str(len(body))))
+    lines = [f"{method} {target} HTTP/1.1", *(f"{name}: {value}" for name, value in given), "", ""]
     return "\r\n".join(lines).encode("latin-1") + (body or b"")
 
 

@@ -70,6 +70,11 @@ class Transcript(written.Transcript):
         """Whether something happens in it that the client does not send."""
         return any(step.mark == "@" for step in self.steps)
 
+    @property
+    def is_the_clients_alone(self) -> bool:
+        """Whether nothing happens in it but what the client does: no time passes, and the server goes on to serve."""
+        return all(step.lines[0].startswith("@ leave") for step in self.steps if step.mark == "@")
+
     def methods(self) -> set[str]:
         """The methods that the client names."""
         return {method for step in self.steps for method in self.methods_of(step).values()}
@@ -159,6 +164,9 @@ class Side(Protocol):
     async def move(self, move: Move) -> None:
         """Make what is not sent happen."""
 
+    async def settle(self) -> None:
+        """Return once what was sent has arrived, and what it brings about has been done."""
+
     async def output(self, like: Output) -> Output:
         """As much as the core had to say at this point, or what there is of it in a reasonable time."""
 
@@ -177,7 +185,7 @@ async def replay(transcript: Transcript, side: Side) -> None:
             await side.send(step.label, names.show(step.lines))
         if not any(output.label == step.label for output in wanted):
             # Nothing tells that it has arrived, and the next step may be about it.
-            await settled()
+            await side.settle()
         found = answers([await side.output(output) for output in wanted], names)
         if found != step.answers:
             source = f"{transcript.version}/{transcript.name}, line {step.number}"

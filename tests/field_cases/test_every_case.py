@@ -25,7 +25,10 @@ A, B, C, D, E, F, G, H, I, J = (  # noqa: E741
         "j_resources",
     )
 )
-SOCKETS, PROCESSES = "test_sockets", "test_processes"
+#: Those that only sockets and processes show are in the suite of the bindings: every binding has them.
+SUITE = HERE.parent / "bindings"
+SOCKETS, PROCESSES = "http_server", "test_processes"
+MOUNTS = "aiohttp"
 HTTP_CLIENT, CLIENT_STREAMS = "test_http_client", "test_http_client_streams"
 CHANNEL, AIOHTTP_CLIENT, STDIO_CLIENT = "test_channel_client", "test_aiohttp_client", "test_stdio_client"
 CLIENT = "the client's alone: "
@@ -57,7 +60,7 @@ CASES: dict[int, tuple[str, ...] | str] = {
     23: (C, SOCKETS),
     24: (C, SOCKETS, HTTP_CLIENT),
     25: (C, HTTP_CLIENT),
-    26: (SOCKETS,),
+    26: (MOUNTS,),
     27: (C, SOCKETS),
     28: (HTTP_CLIENT, AIOHTTP_CLIENT),
     29: (C, SOCKETS),
@@ -71,7 +74,7 @@ CASES: dict[int, tuple[str, ...] | str] = {
     37: (D, CLIENT_STREAMS),
     38: (D, SOCKETS),
     39: (HTTP_CLIENT,),
-    40: (D, SOCKETS, CLIENT_STREAMS),
+    40: (D, SOCKETS, MOUNTS, CLIENT_STREAMS),
     41: (CLIENT_STREAMS,),
     42: (D, CLIENT_STREAMS),
     43: (E, PROCESSES, STDIO_CLIENT),
@@ -139,13 +142,25 @@ CASES: dict[int, tuple[str, ...] | str] = {
 def named() -> dict[tuple[str, int], list[str]]:
     """The tests of each file and case number."""
     found: dict[tuple[str, int], list[str]] = {}
-    for path in sorted(HERE.glob("test_*.py")):
+    for path in files():
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
                 match = re.match(r"test_case_(\d+(?:_and_\d+)*)_\w", node.name)
                 for number in match[1].split("_and_") if match else ():
-                    found.setdefault((path.stem, int(number)), []).append(node.name)
+                    found.setdefault((name_of(path), int(number)), []).append(node.name)
     return found
+
+
+def files() -> list[Path]:
+    """The files that are about cases, and nothing else."""
+    return sorted(
+        [*HERE.glob("test_*.py"), *SUITE.glob("*/test_field_cases.py"), SUITE / "aiohttp" / "test_mounting.py"]
+    )
+
+
+def name_of(path: Path) -> str:
+    """What a file is called in `CASES`."""
+    return path.stem if path.parent == HERE else path.parent.name
 
 
 def test_all_hundred_are_accounted_for() -> None:
@@ -164,8 +179,8 @@ def test_what_is_said_to_be_tried_is_tried(number: int) -> None:
 
 def test_every_test_here_names_its_case() -> None:
     nameless = [
-        f"{path.stem}: {node.name}"
-        for path in HERE.glob("test_*.py")
+        f"{name_of(path)}: {node.name}"
+        for path in files()
         for node in ast.walk(ast.parse(path.read_text("utf-8")))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and node.name.startswith("test_")

@@ -9,7 +9,7 @@ import pytest
 
 import speak
 from mcp_sansio import Exchange, NeedInput, Registry, elicit
-from sockets import PRINCIPAL, Client, Endpoint, serving, text_of, web
+from sockets import PRINCIPAL, Client, Endpoint, serving, web
 
 NEWEST = speak.VERSIONS[0]
 
@@ -68,37 +68,6 @@ async def test_a_session_does_not_exist_for_another_principal(version: str, key:
         client.extra = {}
         nobodys = await client.post(lists)
     assert [own.status, others.status, nobodys.status] == [200, 404, 404]
-
-
-async def test_a_handle_works_for_its_principal_alone() -> None:
-    async with serving(authenticated(PRINCIPAL)) as site:
-        client = as_user(Client(NEWEST, site), "mo")
-        handle = text_of(await client.call("note"))
-        assert text_of(await client.call("reread", handle=handle)) == "there"
-        assert text_of(await as_user(client, "li").call("reread", handle=handle)) == "not there"
-
-
-@pytest.mark.parametrize("version", speak.ENVELOPE)
-async def test_the_state_of_a_question_belongs_to_its_principal(version: str) -> None:
-    async with serving(authenticated(PRINCIPAL)) as site:
-        client = as_user(Client(version, site), "mo")
-        asked = await client.call("publish")
-        again = client.calling("publish")
-        again["params"]["requestState"] = asked["result"]["requestState"]
-        again["params"]["inputResponses"] = {"sure": {"action": "accept", "content": {}}}
-        stolen = await as_user(client, "li").post(again)
-        answered = await as_user(client, "mo").post(again)
-    assert stolen.message["error"]["code"] == -32602
-    assert text_of(answered.message) == "asked: True"
-
-
-async def test_a_function_may_say_who_it_is() -> None:
-    app = Endpoint(notes(), principal=lambda request: request.headers.get("X-User")).app()
-    async with serving(app) as site:
-        client = as_user(Client(NEWEST, site), "mo")
-        handle = text_of(await client.call("note"))
-        assert text_of(await client.call("reread", handle=handle)) == "there"
-        assert text_of(await as_user(client, "li").call("reread", handle=handle)) == "not there"
 
 
 async def test_a_principal_that_is_no_string_is_refused_as_the_servers_fault(caplog: pytest.LogCaptureFixture) -> None:

@@ -1,4 +1,4 @@
-"""The first HTTP transport: a whole conversation, wherever it is mounted, beside an `Endpoint` or alone."""
+"""`SseEndpoint`: wherever it is mounted, alone or beside an `Endpoint`. The rest is in the suite of all bindings."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ import pytest
 
 import speak
 from mcp_sansio import AdapterSet, Config, Exchange, Registry
-from sockets import PRINCIPAL, Client, Endpoint, PairClient, SseEndpoint, serving, text_of, web
-
-FIRST = speak.VERSIONS[-1]
+from sockets import Endpoint, PairClient, SseEndpoint, serving, text_of, web
 
 
 def bakery() -> Registry:
@@ -80,26 +78,6 @@ async def test_a_conversation_wherever_it_is_mounted(
             assert response.status != 301
 
 
-@pytest.mark.parametrize("version", speak.HANDSHAKE)
-async def test_its_handshake_selects_any_revision_that_has_one(version: str) -> None:
-    async with serving(SseEndpoint(bakery()).app()) as site:
-        await converse(PairClient(site, version=version))
-
-
-async def test_it_may_share_the_server_of_an_endpoint() -> None:
-    endpoint = Endpoint(bakery(), config=Config(max_streams=1))
-    pair = SseEndpoint(endpoint)
-    assert pair.server is endpoint.server
-    app = endpoint.app()
-    pair.setup(app)
-    async with serving(app) as site, PairClient(site).open() as client:
-        assert text_of(await client.call("price", loaves=1)) == "3 euros"
-        newest = Client(speak.VERSIONS[0], site)
-        assert text_of(await newest.call("price", loaves=1)) == "3 euros"
-        second = await site.http.get(site.url + "/sse", headers={"Accept": "text/event-stream"})
-        assert second.status == 503
-
-
 async def test_what_it_cannot_be_made_of() -> None:
     endpoint = Endpoint(bakery())
     with pytest.raises(TypeError, match="the Endpoint has its own config, store; give options to the one or the other"):
@@ -110,32 +88,6 @@ async def test_what_it_cannot_be_made_of() -> None:
         SseEndpoint(endpoint).routes("/{tenant}/sse")
     with pytest.raises(ValueError, match=r"Config\.allowed_hosts must be a collection of strings"):
         SseEndpoint(bakery(), allowed_hosts="mcp.example")
-
-
-async def test_what_is_posted_without_a_stream_is_refused() -> None:
-    async with serving(SseEndpoint(bakery()).app()) as site, PairClient(site).open() as client:
-        statuses = []
-        for where in (client.where, "/messages?session_id=made-up", "/messages"):
-            headers = {"Content-Type": "application/json"}
-            async with site.http.post(site.url + where, data=b"{}", headers=headers) as response:
-                statuses.append(response.status)
-    assert statuses == [202, 404, 404]
-
-
-async def test_a_stream_belongs_to_the_principal_that_opened_it() -> None:
-    @web.middleware
-    async def authenticate(request: web.Request, handler: Any) -> web.StreamResponse:
-        request[PRINCIPAL] = request.query.get("user", "mo")
-        response: web.StreamResponse = await handler(request)
-        return response
-
-    app = web.Application(middlewares=[authenticate])
-    SseEndpoint(bakery()).setup(app)
-    async with serving(app) as site, PairClient(site).open() as client:
-        headers = {"Content-Type": "application/json"}
-        url = site.url + client.where
-        async with site.http.post(url + "&user=li", data=b"{}", headers=headers) as response:
-            assert response.status == 404
 
 
 async def test_calls_end_with_the_stream() -> None:
@@ -164,46 +116,6 @@ async def test_calls_end_with_the_stream() -> None:
     assert endpoint.server.pairs == {}
     gc.collect()
     assert [trace() for trace in traces] == [None, None]
-
-
-async def test_a_call_is_given_up_by_a_notification() -> None:
-    registry = bakery()
-    started, cancelled = asyncio.Event(), asyncio.Event()
-
-    @registry.tool
-    async def wait() -> None:
-        """Never finish."""
-        started.set()
-        try:
-            await asyncio.Event().wait()
-        finally:
-            cancelled.set()
-
-    async with serving(SseEndpoint(registry).app()) as site, PairClient(site).open() as client:
-        await client.send(client.message("tools/call", {"name": "wait", "arguments": {}}, id=5))
-        await started.wait()
-        await client.send(speak.notification("notifications/cancelled", {"requestId": 5}))
-        await cancelled.wait()
-        assert text_of(await client.call("price", loaves=1)) == "3 euros"
-
-
-async def test_many_calls_on_one_stream_leave_nothing_behind() -> None:
-    registry = bakery()
-    traces: list[weakref.ref[Any]] = []
-
-    @registry.tool
-    async def visit(ex: Exchange) -> str:
-        """Wait for a turn of the loop."""
-        traces.append(weakref.ref(ex))
-        await asyncio.sleep(0)
-        return "done"
-
-    async with serving(SseEndpoint(registry).app()) as site, PairClient(site).open() as client:
-        for number in range(20):
-            assert text_of(await client.call("visit", id=number)) == "done"
-        await client.call("price", loaves=1)
-        gc.collect()
-        assert [trace() for trace in traces] == [None] * 20
 
 
 @pytest.mark.parametrize("alone", [False, True], ids=["setup", "routes alone"])

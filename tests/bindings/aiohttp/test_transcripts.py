@@ -15,7 +15,8 @@ from sockets import PATIENCE, Endpoint, SseEndpoint, web
 from aiohttp import ClientResponse, ClientSession, ClientTimeout, TCPConnector  # isort: skip
 from yarl import URL  # isort: skip
 
-PLAYED = [one for one in transcripts.playable() if not one.is_channel]
+#: Those of which the suite cannot play all: the clock is put forward, or the server is shut down.
+PLAYED = [one for one in transcripts.playable() if not one.is_channel and not one.is_the_clients_alone]
 #: What the HTTP library puts into a response, which the core knows nothing of. It also counts the bytes of a body that
 #: is empty, and of a stream that is complete when its head goes out.
 ADDED = {"date", "server", "connection", "transfer-encoding"}
@@ -82,6 +83,10 @@ class HttpSide:
         else:
             assert move.word == "shutdown"
             await self._endpoint.on_shutdown()
+
+    async def settle(self) -> None:
+        """See `transcripts.Side.settle`."""
+        await transcripts.settled()
 
     async def output(self, like: transcripts.Output) -> transcripts.Output:
         """See `transcripts.Side.output`."""

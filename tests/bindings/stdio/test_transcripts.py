@@ -79,6 +79,10 @@ class ChannelSide:
             assert move.seconds is not None
             await self._clock.advance(move.seconds)
 
+    async def settle(self) -> None:
+        """See `transcripts.Side.settle`."""
+        await transcripts.settled()
+
     async def output(self, like: transcripts.Output) -> transcripts.Output:
         """See `transcripts.Side.output`."""
         try:
