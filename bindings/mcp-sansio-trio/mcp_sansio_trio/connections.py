@@ -49,7 +49,7 @@ class Connection:
         self._is_sending = True
         try:
             await self.stream.send_all(data)
-        except trio.BrokenResourceError:
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
             return
         self._is_sending = False
 
@@ -85,6 +85,7 @@ class Connections:
         self._connect: Connect = connect or trio.open_tcp_stream
         self._context = context
         self._max_headers = max_headers
+        self._keeps = True
         self._idle: dict[tuple[str, str, int], list[Connection]] = {}
 
     async def take(self, target: Target) -> Connection:
@@ -100,16 +101,18 @@ class Connections:
     async def give_back(self, target: Target, connection: Connection) -> None:
         """That request is over. Its connection is kept, or else closed."""
         idle = self._idle.setdefault(target.origin, [])
-        if connection.renew() and len(idle) < _MOST_IDLE:
+        if self._keeps and len(idle) < _MOST_IDLE and connection.renew():
             idle.append(connection)
         else:
             await trio.aclose_forcefully(connection.stream)
 
     async def aclose(self) -> None:
-        """Close those that nobody uses."""
-        for idle in self._idle.values():
-            while idle:
-                await trio.aclose_forcefully(idle.pop().stream)
+        """Keep none any more, and close those that nobody uses."""
+        self._keeps = False
+        with trio.CancelScope(shield=True):
+            for idle in self._idle.values():
+                while idle:
+                    await trio.aclose_forcefully(idle.pop().stream)
 
     async def _open(self, target: Target) -> trio.abc.Stream:
         stream = await self._connect(target.host, target.port)

@@ -6,7 +6,7 @@ The drivers call back and start tasks from wherever they are. Here all of that h
 from __future__ import annotations
 
 import threading
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from functools import partial
 from types import TracebackType
 from typing import Any, Self
@@ -101,10 +101,13 @@ class Loop:
         try:
             return await self._manager.__aexit__(kind, error, trace)
         except BaseExceptionGroup as group:
-            others = group.split(lambda raised: raised is error or isinstance(raised, trio.Cancelled))[1]
-            if others is None:
-                return False
-            raise _plain(group) from None  # one of the tasks has failed, which none of them should
+            # The nursery has put what the block raised into a group of its own, and may have taken it apart.
+            raised = [] if error is None else list(_leaves(error))
+            failed = [leaf for leaf in _leaves(group) if not isinstance(leaf, trio.Cancelled) and leaf not in raised]
+            several = group if len(failed) > 1 else None
+        if failed:
+            raise several or failed[0]  # of the tasks, none of which should fail
+        return False
 
     @property
     def is_open(self) -> bool:
@@ -164,9 +167,9 @@ async def _at(when: float, callback: Callable[[], Any]) -> None:
     callback()
 
 
-def _plain(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """What is alone in a group, or the group."""
-    only: BaseException = group
-    while isinstance(only, BaseExceptionGroup) and len(only.exceptions) == 1:
-        only = only.exceptions[0]
-    return only
+def _leaves(error: BaseException) -> Iterator[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        for held in error.exceptions:
+            yield from _leaves(held)
+    else:
+        yield error
