@@ -13,6 +13,8 @@ import h11
 import trio
 
 from mcp_sansio import Adapter, AdapterSet, ClientOptions, GivenHeaders, HttpClientApi, HttpRequest, Runtime
+from mcp_sansio.wire.coding import ContentDecoder
+from mcp_sansio.wire.headers import Headers
 from mcp_sansio.wire.urls import target_of
 
 from .connections import Connect, Connection, Connections, words_of
@@ -106,16 +108,20 @@ class Client(HttpClientApi):
 
     async def _read(self, connection: Connection, request: HttpRequest) -> None:
         engine, exchange = self._engine, request.exchange
-        event = None
+        event, content = None, ContentDecoder("")
         while type(event) is not h11.EndOfMessage:
             event = connection.next_event()
             if event is h11.NEED_DATA:
                 self._pump()
                 await connection.receive()
             elif isinstance(event, h11.Data):
-                engine.receive_data(exchange, bytes(event.data))
+                for piece in content.receive_data(bytes(event.data)):
+                    engine.receive_data(exchange, piece)
             elif isinstance(event, h11.Response):
-                engine.receive_response(exchange, event.status_code, _decoded(event.headers))
+                headers = Headers.of(_decoded(event.headers))
+                engine.receive_response(exchange, event.status_code, headers)
+                content = ContentDecoder(headers.get("content-encoding") or "")
+        content.receive_end()
         engine.receive_end(exchange)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 import h11
 import trio
 
+from mcp_sansio.wire.coding import ACCEPTED
 from mcp_sansio.wire.urls import Target
 
 Connect = Callable[[str, int], Awaitable[trio.abc.Stream]]
@@ -32,7 +33,7 @@ class Connection:
 
     def begin(self, method: str, target: Target, headers: Mapping[str, str], body: bytes) -> bytes:
         """The bytes of a request. Raises ``h11.LocalProtocolError`` for what cannot be one."""
-        own = {"host": target.authority, "user-agent": _NAME, "accept-encoding": "identity"}
+        own = {"host": target.authority, "user-agent": _NAME, "accept-encoding": ACCEPTED}
         if target.authorization is not None:
             own["authorization"] = target.authorization
         if method == "POST":
