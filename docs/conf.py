@@ -17,10 +17,13 @@ project = "mcp-sansio"
 author = "the mcp-sansio authors"
 release = version = metadata.version("mcp-sansio")
 
-extensions = ["myst_parser", "sphinx.ext.autodoc"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.graphviz", "sphinx_design"]
 exclude_patterns = ["_build", "_generated", "examples"]
 html_theme = "furo"
 html_show_copyright = False
+html_static_path = ["_static"]
+html_css_files = ["drawings.css"]
+graphviz_output_format = "svg"
 html_title = f"mcp-sansio {version}"
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
