@@ -3,6 +3,14 @@
 A machine is ``{state: {input: next state}}``. An input that a state does not list is a misuse by the driver, never a
 fault of a peer: what peers send is judged before it becomes an input. The diagrams of the documentation are drawn from
 these tables.
+
+Who has one, and how one moves another, always downwards in this list and never back:
+
+* A `ServerConnection` is a CHANNEL. Its CLOSE is a CANCEL for each call that runs on it, and the END of what it watches.
+* An `HttpTransaction` is a RESPONSE. Its DISCONNECT is a CANCEL for its calls where the revision's `disconnect_cancels`
+  says so; elsewhere its calls go on, and its stream is DETACHed where the revision's `resumes_streams` does.
+* A call that a handler runs is a CALL. FINISH puts its answer out: the last one of a response is that one's END.
+* A listen request over HTTP, and a session's own stream, is a SUBSCRIPTION.
 """
 
 from __future__ import annotations
