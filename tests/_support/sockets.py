@@ -23,7 +23,16 @@ from mcp_sansio.wire.sse import EventDecoder, ServerSentEvent
 
 support.need("mcp_sansio_aiohttp")
 
-from aiohttp import ClientResponse, ClientSession, ClientTimeout, CookieJar, TCPConnector, UnixConnector, web  # noqa: E402
+from aiohttp import (  # noqa: E402
+    ClientError,
+    ClientResponse,
+    ClientSession,
+    ClientTimeout,
+    CookieJar,
+    TCPConnector,
+    UnixConnector,
+    web,
+)
 
 from mcp_sansio_aiohttp import PRINCIPAL, Endpoint, SseEndpoint  # noqa: E402
 
@@ -32,6 +41,7 @@ __all__ = [
     "PRINCIPAL",
     "Answer",
     "Client",
+    "ClientError",
     "ClientSession",
     "ClientTimeout",
     "CookieJar",

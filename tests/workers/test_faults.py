@@ -1,0 +1,291 @@
+"""What is killed in the middle of a call: the call fails clearly or completes, and nothing else is lost by it."""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import speak
+from many_workers import ENGINES, PATIENCE, Engines, Fleet, Worker, fleet, until
+from mcp_sansio import AdapterSet, elicit_accept
+from sockets import Client, ClientError, Stream, text_of
+
+ADAPTERS = AdapterSet.default().by_version
+PUSHING = tuple(version for version in speak.VERSIONS if ADAPTERS[version].can_push_ask)
+RESUMING = tuple(version for version in speak.VERSIONS if ADAPTERS[version].resumes_streams)
+UPDATED = "notifications/resources/updated"
+SERVERS = tuple(engine for engine in ENGINES if engine != "sqlite")
+#: So that what nobody answers is known soon, on a machine that is busy with something else.
+SOON = {"worker_timeout": 1.5}
+
+
+async def read_to_the_end(stream: Stream) -> list[Any]:
+    """The messages up to the end of the response, or of its connection."""
+    try:
+        return await stream.rest()
+    except (OSError, ClientError):
+        return []
+
+
+async def answer(client: Client, question: Any) -> int:
+    """The status of an answer to a question that was pushed."""
+    reply = {"jsonrpc": "2.0", "id": question["id"], "result": elicit_accept()}
+    return (await client.post(reply)).status
+
+
+async def assert_in_service(held: Fleet, client: Client, counted: int) -> None:
+    """Every worker knows the session, and what was kept in it."""
+    for number, worker in enumerate(held.workers, counted + 1):
+        assert text_of(await held.at(worker, client).call("count")) == str(number)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+async def test_the_worker_that_asked_is_killed(engine: str, engines: Engines, tmp_path: Path) -> None:
+    version = PUSHING[0]
+    async with fleet(3, tmp_path / "fleet", config=SOON, **engines.options(engine)) as held:
+        asking, other, third = held.workers
+        client = await held.client(version).open()
+        assert text_of(await client.call("count")) == "1"
+        async with (
+            held.at(other, client).streaming(client.calling("slow", id="other", token="t", at="other")) as unaffected,
+            held.at(asking, client).streaming(client.calling("order")) as asked,
+        ):
+            assert (await unaffected.message())["params"]["progress"] == 1
+            question = await asked.message()
+            last = asked.last_id
+            await asking.kill()
+            held.workers.remove(asking)
+            assert await read_to_the_end(asked) == []
+            # An answer finds nobody, and the stream is nowhere: that is said, and the session lives.
+            assert await answer(client, question) == 202
+            gone = await client.send("GET", headers={"Last-Event-ID": last})
+            assert (gone.status, gone.message["error"]["message"]) == (
+                404, "there is no stream of this session with that Last-Event-ID",
+            )  # fmt: skip
+            for gate in ("other-1", "other-2"):
+                held.open_gate(gate)
+            assert text_of((await unaffected.rest())[-1]) == "done"
+        await assert_in_service(held, client, 1)
+        async with client.streaming(client.calling("order")) as again:
+            while (message := await again.message()) is not None and "result" not in message:
+                assert await answer(held.at(third, client), message) == 202
+            assert text_of(message) == "accept accept"
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+async def test_the_worker_that_took_the_answer_is_killed(engine: str, engines: Engines, tmp_path: Path) -> None:
+    """It had acknowledged the answer: the call goes on with it."""
+    version = PUSHING[0]
+    async with fleet(3, tmp_path / "fleet", config=SOON, **engines.options(engine)) as held:
+        asking, *others = held.workers
+        client = await held.client(version).open()
+        async with held.at(asking, client).streaming(client.calling("order")) as asked:
+            for taking in others:
+                question = await asked.message()
+                assert await answer(held.at(taking, client), question) == 202
+                await taking.kill()
+                held.workers.remove(taking)
+            assert text_of(await asked.message()) == "accept accept"
+        await held.start(2)
+        await assert_in_service(held, client, 0)
+
+
+@pytest.mark.parametrize("version", RESUMING)
+async def test_a_listener_whose_worker_is_killed_keeps_its_session(
+    version: str, engines: Engines, tmp_path: Path
+) -> None:
+    async with fleet(2, tmp_path / "fleet", config=SOON, **engines.options("sqlite")) as held:
+        first = held.workers[0]
+        client = await held.client(version).open()
+        await client.post(client.message("resources/subscribe", {"uri": "bread://rye"}))
+        async with held.at(first, client).listening() as stream:
+            await client.call("update")
+            assert (await stream.message())["method"] == UPDATED
+            last = stream.last_id
+            await first.kill()
+            held.workers.remove(first)
+            assert await read_to_the_end(stream) == []
+        async with client.streaming(method="GET", headers={"Last-Event-ID": last}) as stream:
+            methods = [(await stream.message())["method"] for _ in range(4)]
+            assert methods == [f"notifications/{kind}/list_changed" for kind in ("tools", "prompts", "resources")] + [
+                UPDATED
+            ]
+            await client.call("update")
+            assert (await stream.message())["method"] == UPDATED
+            stream.leave()
+        await assert_in_service(held, client, 0)
+
+
+@pytest.mark.parametrize("engine", SERVERS)
+async def test_the_engine_is_killed_and_comes_back(engine: str, tmp_path: Path) -> None:
+    engines = Engines(tmp_path)
+    options = engines.options(engine)
+    server = engines.server(engine)
+    pushing, modern = PUSHING[0], speak.VERSIONS[0]
+    try:
+        async with fleet(3, tmp_path / "fleet", **options) as held:
+            client, stateless = await held.client(pushing).open(), held.client(modern)
+            assert [text_of(await client.call("count")) for _ in range(3)] == ["1", "2", "3"]
+            await client.post(client.message("resources/subscribe", {"uri": "bread://rye"}))
+            calling = client.calling("slow", id="slow", token="t", at="slow")
+            async with (
+                client.listening() as listening,
+                client.streaming(calling) as running,
+                client.streaming(client.calling("order", id="order")) as asked,
+            ):
+                assert (await running.message())["params"]["progress"] == 1
+                question = await asked.message()
+                server.kill()
+                # What needs the engine says so; what needs none goes on.
+                failed = await client.post(client.calling("count"))
+                assert (failed.status, failed.message["error"]) == (
+                    503, {"code": -32603, "message": "the session store cannot be reached"},
+                )  # fmt: skip
+                asked_anew = await stateless.post(stateless.calling("refund"))
+                assert asked_anew.status == 503
+                assert text_of(await stateless.call("who")).isdigit()
+                for gate in ("slow-1", "slow-2"):
+                    held.open_gate(gate)
+                assert [text_of(message) for message in (await running.rest())[-1:]] == ["done"]
+                server.start()
+                await in_service(client)
+                # Nobody was restarted, and nothing that was saved is lost; who waited still waits.
+                assert text_of(await client.call("count")) == "4"
+                await hub_in_service(client, listening)
+                assert await answer(client, question) == 202
+                assert await answer(client, await asked.message()) == 202
+                assert text_of(await asked.message()) == "accept accept"
+                listening.leave()
+            await assert_in_service(held, client, 4)
+    finally:
+        engines.close()
+
+
+async def in_service(client: Client) -> None:
+    """Return once a session is found again, wherever it is asked for."""
+    async with asyncio.timeout(PATIENCE):
+        good = 0
+        while good < 6:
+            answered = await client.post(client.message("ping"))
+            assert answered.status in (200, 503), answered
+            good = good + 1 if answered.status == 200 else 0
+
+
+async def hub_in_service(client: Client, listening: Stream) -> None:
+    """Return once announcements come through again."""
+
+    async def announce() -> None:
+        while True:
+            await client.call("update")
+            await asyncio.sleep(0.05)
+
+    announcing = asyncio.create_task(announce())
+    async with asyncio.timeout(PATIENCE):
+        while (await listening.message())["method"] != UPDATED:
+            pass
+    announcing.cancel()
+    await asyncio.wait([announcing])
+
+
+def limit_files(workers: list[Worker], size: int) -> None:
+    """Let no file of these processes grow beyond so many bytes: what a full disk looks like to them."""
+    for worker in workers:
+        resource.prlimit(worker.pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+
+
+async def test_the_disk_is_full_under_sqlite(engines: Engines, tmp_path: Path) -> None:
+    options = engines.options("sqlite") | {"where": str(tmp_path / "full.sqlite")}
+    version = PUSHING[0]
+    async with fleet(2, tmp_path / "fleet", **options) as held:
+        client, stateless = await held.client(version).open(), held.client(speak.VERSIONS[0])
+        assert text_of(await client.call("count")) == "1"
+        async with client.streaming(client.calling("slow", token="t", at="slow")) as running:
+            assert (await running.message())["params"]["progress"] == 1
+            limit_files(held.workers, 4096)
+            opened = await held.client(version).post(client.initialize())
+            assert (opened.status, opened.message["error"]["code"]) == (503, -32603)
+            counted = await client.post(client.calling("count"))
+            assert counted.status in (200, 503)
+            assert (await stateless.post(stateless.calling("refund"))).status == 503
+            assert text_of(await stateless.call("who")).isdigit()
+            for gate in ("slow-1", "slow-2"):
+                held.open_gate(gate)
+            assert text_of((await running.rest())[-1]) == "done"
+        limit_files(held.workers, resource.RLIM_INFINITY)
+        await in_service(client)
+        assert text_of(await client.call("count")) == "2"
+        assert (await (await held.client(version).open()).post(client.message("ping"))).status == 200
+
+
+class Shopper:
+    """A client of the load: it counts in its session, one call after the other, and knows what was acknowledged."""
+
+    def __init__(self, client: Client, happened: Counter[str]) -> None:
+        self.client = client
+        self.acknowledged = 0
+        self.attempted = 0
+        self._happened = happened
+
+    async def shop(self, closing: asyncio.Event) -> None:
+        """Count until `closing`."""
+        while not closing.is_set():
+            self.attempted += 1
+            try:
+                answered = await self.client.post(self.client.calling("count"))
+            except (OSError, ClientError):
+                self._happened["connections lost"] += 1
+                continue
+            self._happened[f"answers {answered.status}"] += 1
+            if answered.status == 200:
+                self.acknowledged += 1
+
+    async def look(self) -> int:
+        """How much was counted: 0 where the session is lost."""
+        looked = await self.client.post(self.client.calling("count", by=0))
+        return int(text_of(looked.messages[-1])) if looked.status == 200 else 0
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+async def test_a_rolling_restart_under_load_loses_nothing(
+    engine: str, engines: Engines, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Fifty clients go on while each of three workers is replaced, and one more is killed."""
+    happened: Counter[str] = Counter()
+    async with fleet(3, tmp_path / "fleet", **engines.options(engine)) as held:
+        versions = [version for version in speak.VERSIONS if ADAPTERS[version].has_handshake]
+        clients = [await held.client(versions[number % len(versions)]).open() for number in range(50)]
+        shoppers = [Shopper(client, happened) for client in clients]
+        closing = asyncio.Event()
+        load = [asyncio.create_task(shopper.shop(closing)) for shopper in shoppers]
+        for worker in tuple(held.workers):
+            before = happened["answers 200"]
+            await held.start(1)
+            await held.leave_out(worker)
+            await until(lambda before=before: happened["answers 200"] > before + 100, "the load goes on")  # type: ignore[misc]
+        happened["restarts"] = 3
+        refused_by_restarts = happened["connections lost"] + happened["answers 503"]
+        killed = held.workers.pop()
+        await killed.kill()
+        before = happened["answers 200"]
+        await until(lambda: happened["answers 200"] > before + 100, "the load goes on")
+        closing.set()
+        await asyncio.gather(*load)
+        counted = [await shopper.look() for shopper in shoppers]
+        errors = held.errors()
+    lost_sessions = sum(count == 0 for count in counted)
+    acknowledged = sum(shopper.acknowledged for shopper in shoppers)
+    lost = sum(max(0, shopper.acknowledged - count) for shopper, count in zip(shoppers, counted, strict=True))
+    with capsys.disabled():
+        print(
+            f"\n{engine}: {len(shoppers)} clients, {happened['restarts']} restarts and a kill: {acknowledged} writes "
+            f"acknowledged, {lost} of them lost, {lost_sessions} sessions lost; {dict(sorted(happened.items()))}"
+        )
+    assert (lost_sessions, lost, refused_by_restarts) == (0, 0, 0)
+    assert all(shopper.acknowledged <= count <= shopper.attempted
+               for shopper, count in zip(shoppers, counted, strict=True))  # fmt: skip
+    assert "Traceback" not in errors, errors
