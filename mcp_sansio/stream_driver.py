@@ -6,15 +6,15 @@ framing, as for standard input and output (basic/transports, "stdio").
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from math import inf
 from typing import Any, Protocol
 
-from .driving import Alarm, Handle
+from .driving import Alarm, Handle, Task
 from .runtime import Event
 from .wire.lines import DuplexEngine, LineChannel
 
-__all__ = ["PATIENCE", "Loop", "Sink", "Source", "StreamDriver"]
+__all__ = ["PATIENCE", "Loop", "Sink", "Source", "StreamDriver", "TaskSink", "TaskSource"]
 
 #: Messages taken between two turns of the loop, so that the calls of one slice run before those of the next arrive.
 _SLICE = 64
@@ -238,3 +238,117 @@ class StreamDriver:
     def _pass_time(self) -> None:
         self._engine.handle_timeout(self._loop.time())
         self.flush()
+
+
+class TaskSource:
+    """A `Source` that a task reads: ``await read()`` gives the next bytes, none at the end, or raises ``OSError``.
+
+    `start` runs a coroutine in a task, and `event` makes something to wait for. `hung_up` is ``has_hung_up``, and
+    `release` lets go of what `read` needs.
+    """
+
+    def __init__(
+        self,
+        read: Callable[[], Awaitable[bytes]],
+        receive: Callable[[bytes], object],
+        *,
+        start: Callable[[Awaitable[None]], Task],
+        event: Callable[[], Event],
+        hung_up: Callable[[], bool] = lambda: False,
+        release: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.has_hung_up = hung_up
+        self._next, self._release = read, release
+        self._receive = receive
+        self._event = event
+        self._paused: Event | None = None
+        self._task = start(self._read())
+
+    def resume(self) -> None:
+        """See `Source.resume`."""
+        if self._paused is not None:
+            self._paused.set()
+        self._paused = None
+
+    def pause(self) -> None:
+        """See `Source.pause`. What is being read still arrives."""
+        self._paused = self._paused or self._event()
+
+    def close(self) -> None:
+        """See `Source.close`."""
+        self._task.cancel()
+        self._release()
+
+    async def _read(self) -> None:
+        data = b"the first of it"
+        while data:
+            if self._paused is not None:
+                await self._paused.wait()
+            try:
+                data = await self._next()
+            except OSError:
+                data = b""  # nothing more will come
+            self._receive(data)
+
+
+class TaskSink:
+    """A `Sink` of which a task writes what cannot be written at once.
+
+    ``now(data)`` writes as much as goes without waiting and gives how many bytes that were, and ``await later(data)``
+    waits for more to go first. Both may raise ``OSError``. `written` is called when what had to wait is written, and
+    `broken` when nobody can read it, which may be within `write`; `release` lets go of what `now` needs.
+    """
+
+    def __init__(
+        self,
+        later: Callable[[memoryview], Awaitable[int]],
+        written: Callable[[], object],
+        broken: Callable[[], object],
+        *,
+        start: Callable[[Awaitable[None]], Task],
+        now: Callable[[memoryview], int] = lambda data: 0,
+        release: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.pending = self.written = 0
+        self._rest = memoryview(b"")
+        self._now, self._later, self._release = now, later, release
+        self._when_written, self._when_broken = written, broken
+        self._start = start
+        self._task: Task | None = None
+
+    def write(self, data: bytes) -> None:
+        """See `Sink.write`."""
+        waits = self.pending
+        self._rest = memoryview(b"".join((self._rest, data)) if waits else data)
+        self.pending = len(self._rest)
+        if not waits:
+            try:
+                while self.pending and (count := self._now(self._rest)):
+                    self._took(count)
+            except OSError:
+                self._break()
+            if self.pending:
+                self._task = self._start(self._go_on())
+
+    def close(self) -> None:
+        """See `Sink.close`."""
+        if self._task is not None:
+            self._task.cancel()
+        self._release()
+
+    async def _go_on(self) -> None:
+        try:
+            while self.pending:
+                self._took(await self._later(self._rest))
+        except OSError:
+            self._break()
+        else:
+            self._when_written()
+
+    def _took(self, count: int) -> None:
+        self._rest = self._rest[count:]
+        self.pending, self.written = len(self._rest), self.written + count
+
+    def _break(self) -> None:
+        self._rest, self.pending = self._rest[:0], 0
+        self._when_broken()

@@ -7,7 +7,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, cast
 
-from mcp_sansio.stream_driver import PATIENCE, StreamDriver
+import pytest
+
+from mcp_sansio.stream_driver import PATIENCE, StreamDriver, TaskSink, TaskSource
 
 LIMIT = 100
 
@@ -337,3 +339,105 @@ def test_the_last_that_the_engine_says_is_written_whatever_waits() -> None:
     driver.wake()
     driver.turns.pass_time(9)
     assert (driver.engine.heard, driver.pipe.out, len(driver.turns.ready)) == ([], [b"a\n"], 0)
+
+
+async def test_a_source_that_a_task_reads_stops_for_as_long_as_it_is_told_to() -> None:
+    pieces, received = asyncio.Queue[bytes](), asyncio.Queue[bytes]()
+    released: list[str] = []
+    source = TaskSource(
+        pieces.get,
+        received.put_nowait,
+        start=asyncio.ensure_future,
+        event=asyncio.Event,
+        release=lambda: released.append("released"),
+    )
+    pieces.put_nowait(b"one")
+    assert await received.get() == b"one"
+    source.pause()
+    source.pause()
+    pieces.put_nowait(b"is being read")
+    pieces.put_nowait(b"two")
+    assert await received.get() == b"is being read"
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert (received.empty(), pieces.qsize()) == (True, 1)
+    source.resume()
+    source.resume()
+    assert await received.get() == b"two"
+    assert (source.has_hung_up(), released) == (False, [])
+    source.close()
+    assert released == ["released"]
+
+
+async def test_a_source_that_fails_has_ended() -> None:
+    received = asyncio.Queue[bytes]()
+
+    async def read() -> bytes:
+        raise OSError("gone")
+
+    TaskSource(read, received.put_nowait, start=asyncio.ensure_future, event=asyncio.Event)
+    assert await received.get() == b""
+
+
+class Slow:
+    """A descriptor that takes three bytes now, and three for each time that it is waited for."""
+
+    def __init__(self, fails: str = "") -> None:
+        self.taken, self.fails, self.room = b"", fails, 3
+        self.may_go_on, self.told = asyncio.Event(), asyncio.Queue[str]()
+        self.sink = TaskSink(
+            self.later,
+            lambda: self.told.put_nowait("written"),
+            lambda: self.told.put_nowait("broken"),
+            start=asyncio.ensure_future,
+            now=self.now,
+            release=lambda: self.told.put_nowait("released"),
+        )
+
+    def now(self, data: memoryview) -> int:
+        if self.fails == "now":
+            raise BrokenPipeError
+        piece = bytes(data[: self.room])
+        self.taken += piece
+        self.room -= len(piece)
+        return len(piece)
+
+    async def later(self, data: memoryview) -> int:
+        await self.may_go_on.wait()
+        if self.fails == "later":
+            raise BrokenPipeError
+        self.room = 3
+        return self.now(data)
+
+
+async def test_a_sink_writes_what_goes_and_the_rest_in_order() -> None:
+    slow = Slow()
+    slow.sink.write(b"ab")
+    assert (slow.taken, slow.sink.pending, slow.told.empty()) == (b"ab", 0, True)
+    slow.sink.write(b"cdefgh")
+    slow.sink.write(b"ij")
+    assert (slow.taken, slow.sink.pending, slow.sink.written) == (b"abc", 7, 3)
+    slow.may_go_on.set()
+    assert await slow.told.get() == "written"
+    assert (slow.taken, slow.sink.pending, slow.sink.written) == (b"abcdefghij", 0, 10)
+    slow.sink.close()
+    assert await slow.told.get() == "released"
+
+
+@pytest.mark.parametrize("when", ["now", "later"])
+async def test_a_sink_that_nobody_reads_is_said_so(when: str) -> None:
+    slow = Slow(when)
+    slow.sink.write(b"abcdef")
+    slow.may_go_on.set()
+    assert await slow.told.get() == "broken"
+    assert slow.sink.pending == 0
+
+
+async def test_a_sink_that_is_closed_writes_no_more() -> None:
+    slow = Slow()
+    slow.sink.write(b"abcdef")
+    slow.sink.close()
+    slow.may_go_on.set()
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert slow.taken == b"abc"

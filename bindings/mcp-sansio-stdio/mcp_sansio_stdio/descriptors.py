@@ -15,7 +15,7 @@ import stat
 from collections.abc import Callable
 from typing import Protocol
 
-__all__ = ["PIECE", "HasDescriptor", "Writer", "can_poll_writes", "descriptor_of", "has_hung_up"]
+__all__ = ["PIECE", "HasDescriptor", "can_poll_writes", "descriptor_of", "has_hung_up", "write_piece", "writer"]
 
 #: One read, or one write of a thread. A pipe holds no more; a larger buffer would be mapped and unmapped for each read.
 PIECE = 64 * 2**10
@@ -48,35 +48,12 @@ def can_poll_writes(descriptor: int) -> bool:
     return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
 
 
-class Writer:
-    """Writes a pipe or a socket as far as it goes. `broken` is called when nobody can read it, maybe within `write`."""
-
-    def __init__(self, descriptor: int, broken: Callable[[], None]) -> None:
-        self.pending = self.written = 0
-        self._rest = memoryview(b"")
-        self._when_broken = broken
-        self._write_some, self.release = _writer(descriptor)
-
-    def write(self, data: bytes) -> None:
-        """Write what can be written now of what is left, and of `data` behind that."""
-        self._rest = memoryview(b"".join((self._rest, data)) if self.pending else data)
-        self.push()
-
-    def push(self) -> None:
-        """Write what can be written now of what is left."""
-        rest = self._rest
-        try:
-            while rest and (count := self._write_some(rest)):
-                rest = rest[count:]
-                self.written += count
-        except OSError:
-            rest = rest[:0]
-            self._when_broken()
-        self._rest = rest
-        self.pending = len(rest)
+def write_piece(descriptor: int, data: memoryview) -> int:
+    """Write some of `data`, however long that takes; how many bytes that were. For a thread."""
+    return os.write(descriptor, data[:PIECE])
 
 
-def _writer(descriptor: int) -> tuple[Callable[[memoryview], int], Callable[[], None]]:
+def writer(descriptor: int) -> tuple[Callable[[memoryview], int], Callable[[], None]]:
     """How to write some bytes without blocking (0 where it would), and how to let go of what that needs."""
     if stat.S_ISSOCK(os.fstat(descriptor).st_mode):
         connection = socket.socket(fileno=os.dup(descriptor))

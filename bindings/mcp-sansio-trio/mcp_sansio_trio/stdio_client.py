@@ -16,7 +16,7 @@ from mcp_sansio.child_process import LastWords, end, words_of
 from mcp_sansio.stream_driver import StreamDriver
 from mcp_sansio_stdio.processes import ChildPipes, start, wait_for
 
-from .descriptors import Source, attach, in_a_thread
+from .descriptors import attach, in_a_thread, open_source
 from .loop import Loop, Task
 
 
@@ -109,7 +109,7 @@ class Child(ChildPipes):
     def __init__(self, popen: Popen[bytes], last_words: LastWords, loop: Loop) -> None:
         super().__init__(popen, last_words)
         self._gone, self._silent = trio.Event(), trio.Event()
-        self._source = Source(loop, self.errors, self._hear)
+        self._source = open_source(loop, self.errors, self._hear)
 
     async def watch(self, when_gone: Callable[[], object]) -> None:
         """Wait for the end of the process, and tell of it."""
