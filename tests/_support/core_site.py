@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from by_hand import Accepted, Request, listening
+from by_hand import Accepted, Request, listening, plain
 from flags import PATIENCE
 from mcp_sansio import Registry
 from mcp_sansio.testing import Scheduler, Simulation
@@ -48,7 +48,11 @@ class CoreSite:
         assert "accept" in request.headers or request.method == "DELETE", request
         assert ("content-type" in request.headers) is (request.method == "POST"), request
         path = request.path.partition("?")[0].rstrip("/")
-        send = self._simulation.pair if path in ("/sse", "/messages") else self._simulation.http
+        is_pair = path in ("/sse", "/messages")
+        if is_pair and self.server.adapters.with_handshake() is None:
+            connection.send(plain(404))
+            return
+        send = self._simulation.pair if is_pair else self._simulation.http
         mine, waker = socket.socketpair()
         with mine, waker:
             with self._lock:

@@ -2,17 +2,39 @@
 
 from __future__ import annotations
 
+import inspect
 import json
+from functools import partial
 from typing import Any
 
 import pytest
 
 import behaviours
 import support
-from plugs import TRAITS, Plug, all_plugs
+from plugs import TRAITS, ChannelClient, HttpClient, Plug, all_plugs
+from worlds import World
 
 PLUGS = all_plugs()
 KINDS = tuple(dict.fromkeys(plug.kind for plug in PLUGS))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run the asynchronous body of a client's test where that client runs."""
+    plug = behaviours.plug_of(pyfuncitem)
+    if not inspect.iscoroutinefunction(pyfuncitem.obj) or not isinstance(plug, HttpClient | ChannelClient):
+        return None
+    given = {name: pyfuncitem.funcargs[name] for name in inspect.signature(pyfuncitem.obj).parameters}
+    plug.world().run(partial(pyfuncitem.obj, **given))
+    return True
+
+
+@pytest.fixture
+def world(request: pytest.FixtureRequest) -> World:
+    """Where the client of a test runs."""
+    plug = behaviours.plug_of(request.node)
+    assert isinstance(plug, HttpClient | ChannelClient)
+    return plug.world()
 
 
 def pytest_report_header() -> str:
