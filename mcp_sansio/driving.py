@@ -80,6 +80,8 @@ class Tasks(Generic[K, T]):
 
     def __init__(self, start: Callable[[Awaitable[None]], T]) -> None:
         self.running: dict[K, T] = {}
+        #: The task that ends the others, and is not to end itself by it.
+        self.spared: object = None
         self._start = start
 
     def start(self, key: K, work: Awaitable[None]) -> None:
@@ -96,9 +98,10 @@ class Tasks(Generic[K, T]):
         return partial(self.cancel, key)
 
     def cancel(self, key: K) -> None:
-        """End that task, if it has not ended already."""
-        if key in self.running:
-            self.running[key].cancel()
+        """End that task, if it has not ended already and is not spared."""
+        task = self.running.get(key)
+        if task is not None and task is not self.spared:
+            task.cancel()
 
     def cancel_all(self, *, but: object = None) -> None:
         """End every task, `but` that one."""

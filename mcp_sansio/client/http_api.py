@@ -96,6 +96,8 @@ class HttpClientApi(ClientApi):
     def _begin_to_close(self, mine: object) -> None:
         """Give up all that is in flight, but the task that closes. What is to be waited for now tells the server."""
         if not self._engine.closed:
+            # It may be an `on_ask`, whose question is withdrawn by that.
+            self._tasks.spared = mine
             self._engine.close()
             self._pump()
             for key, task in tuple(self._tasks.running.items()):

@@ -58,11 +58,15 @@ class Accepted(Connection):
     def close(self) -> None:
         """End it in an orderly way, also where the client has said something that was not read."""
         self.is_open = False
+        self.shut()
+        self.socket.close()
+
+    def shut(self) -> None:
+        """Let nothing come and go any more."""
         try:
             self.socket.shutdown(socket.SHUT_RDWR)
         except OSError:
             pass  # the other side was faster
-        self.socket.close()
 
     def reset(self) -> None:
         """End it by a reset."""

@@ -28,11 +28,24 @@ class CoreSite:
         self.url = ""
         self._lock = threading.RLock()
         self._waiting: set[socket.socket] = set()
+        self._connections: set[Accepted] = set()
+        self._build, self._options = build, options
+        self._begin()
+
+    def _begin(self) -> None:
         scheduler = Scheduler()
         #: Makes what handlers may wait for. Set it by `do`.
         self.event = scheduler.event
-        self._simulation = Simulation(build(scheduler.event), scheduler=scheduler, **options)
+        self._simulation = Simulation(self._build(scheduler.event), scheduler=scheduler, **self._options)
         self.server = self._simulation.server
+
+    def restart(self) -> None:
+        """Be another server at the same address, which knows nothing and has no connection."""
+        with self._lock:
+            self._begin()
+            connections, self._connections = self._connections, set()
+        for connection in connections:
+            connection.shut()  # and its own thread closes it
 
     def do(self, work: Callable[[], T]) -> T:
         """Do something to the server, and all that it brings about."""
@@ -52,46 +65,45 @@ class CoreSite:
         if is_pair and self.server.adapters.with_handshake() is None:
             connection.send(plain(404))
             return
-        send = self._simulation.pair if is_pair else self._simulation.http
         mine, waker = socket.socketpair()
         with mine, waker:
             with self._lock:
+                self._connections.add(connection)
                 self._waiting.add(waker)
+                simulation = self._simulation
+            send = simulation.pair if is_pair else simulation.http
             try:
                 exchange = self.do(
                     lambda: send(request.body, method=request.method, target=request.path, headers=request.headers)
                 )
                 self._carry(exchange, connection, mine)
+                with self._lock:
+                    simulation.remove(exchange)
+            except ConnectionError:
+                self.do(exchange.disconnect)
+                connection.close()
             finally:
                 with self._lock:
                     self._waiting.remove(waker)
 
     def _carry(self, exchange: Any, connection: Accepted, woken: socket.socket) -> None:
+        """Send the response as it comes, to its end."""
         is_chunked = False
-        try:
-            while True:
-                with self._lock:
-                    new = exchange.unread()
-                if new is None:
-                    if not self._wait(connection, woken):
-                        raise ConnectionError
-                    continue
-                if new.head is not None:
-                    is_chunked = not any(name == "Content-Length" for name, _ in new.head.headers)
-                    connection.send(_head(new.head, is_chunked))
-                if new.data:
-                    connection.send(_chunk(new.data) if is_chunked else new.data)
-                if new.ended:
-                    if is_chunked:
-                        connection.send(b"0\r\n\r\n")
-                    return
-        except ConnectionError:
-            self.do(exchange.disconnect)
-            connection.close()
-        finally:
+        while True:
             with self._lock:
-                if exchange.ended:
-                    self._simulation.remove(exchange)
+                new = exchange.unread()
+            if new is None:
+                if not self._wait(connection, woken):
+                    raise ConnectionError
+                continue
+            if new.head is not None:
+                is_chunked = not any(name == "Content-Length" for name, _ in new.head.headers)
+                connection.send(_head(new.head, is_chunked))
+            if new.data:
+                connection.send(_chunk(new.data) if is_chunked else new.data)
+            if new.ended:
+                connection.send(b"0\r\n\r\n" if is_chunked else b"")
+                return
 
     @staticmethod
     def _wait(connection: Accepted, woken: socket.socket) -> bool:

@@ -31,16 +31,13 @@ from worlds import World
 JSON = Any
 Serve = Callable[..., Any]
 Calling = Callable[..., Any]
+ADAPTERS = AdapterSet.default().by_version
 NEWEST, OLDEST = speak.VERSIONS[0], speak.VERSIONS[-1]
 #: Every revision at the one endpoint, what is found out there, and what is found out at the pair.
 WAYS = [*((version, "/mcp") for version in speak.VERSIONS), (None, "/mcp"), (None, "/sse")]
 everyone = pytest.mark.parametrize(("version", "path"), WAYS)
-ASKABLE = [version for version in speak.VERSIONS if (adapter := adapter_of(version)) and adapter.can_ask]
-PUSHING = [version for version in speak.VERSIONS if (adapter := adapter_of(version)) and adapter.can_push_ask]
-
-
-def adapter_of(version: str) -> Any:
-    return AdapterSet.default().by_version[version]
+ASKABLE = [version for version in speak.VERSIONS if ADAPTERS[version].can_ask]
+PUSHING = [version for version in speak.VERSIONS if ADAPTERS[version].can_push_ask]
 
 
 @pytest.fixture
@@ -147,23 +144,23 @@ async def test_a_hundred_calls_at_once(
 
 
 async def test_a_window_of_revisions_is_kept_to(http_client: HttpClient, serve: Serve) -> None:
-    older = AdapterSet([adapter_of(version) for version in speak.VERSIONS[2:4]])
+    older = AdapterSet([ADAPTERS[version] for version in speak.VERSIONS[2:4]])
     async with http_client.client(serve(bakery.build).url + "/mcp", older) as client:
         assert (await client.initialize()).revision == speak.VERSIONS[2]
-        assert client.adapter is adapter_of(speak.VERSIONS[2])
+        assert client.adapter is ADAPTERS[speak.VERSIONS[2]]
 
 
 @pytest.mark.parametrize("version", speak.VERSIONS)
 async def test_a_server_of_one_revision_is_understood(
     http_client: HttpClient, serve: Serve, calling: Calling, version: str
 ) -> None:
-    site = serve(bakery.build, adapters=AdapterSet([adapter_of(version)]))
+    site = serve(bakery.build, adapters=AdapterSet([ADAPTERS[version]]))
     async with calling(site) as client:
         assert (await client.initialize()).revision == version
 
 
 async def test_nothing_in_common_names_both_sides(http_client: HttpClient, serve: Serve, calling: Calling) -> None:
-    site = serve(bakery.build, adapters=AdapterSet([adapter_of(NEWEST)]))
+    site = serve(bakery.build, adapters=AdapterSet([ADAPTERS[NEWEST]]))
     async with calling(site, OLDEST) as client:
         with pytest.raises(NegotiationFailed) as failed:
             await client.call_tool("price", {"loaves": 1})
