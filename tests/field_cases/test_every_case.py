@@ -30,7 +30,7 @@ SUITE = HERE.parent / "bindings"
 SOCKETS, PROCESSES = "http_server", "test_processes"
 MOUNTS = "aiohttp"
 HTTP_CLIENT, CLIENT_STREAMS = "test_http_client", "test_http_client_streams"
-CHANNEL, AIOHTTP_CLIENT, STDIO_CLIENT = "test_channel_client", "test_aiohttp_client", "test_stdio_client"
+CHANNEL, CLIENT_SOCKETS, STDIO_CLIENT = "test_channel_client", "http_client", "test_stdio_client"
 CLIENT = "the client's alone: "
 
 #: The files whose tests name the case's number, or the reason why there is nothing to get wrong here.
@@ -55,14 +55,14 @@ CASES: dict[int, tuple[str, ...] | str] = {
     18: (C, SOCKETS, HTTP_CLIENT),
     19: (C, HTTP_CLIENT),
     20: (C, HTTP_CLIENT),
-    21: (SOCKETS, HTTP_CLIENT, AIOHTTP_CLIENT),
+    21: (SOCKETS, HTTP_CLIENT, CLIENT_SOCKETS),
     22: (C, SOCKETS),
     23: (C, SOCKETS),
     24: (C, SOCKETS, HTTP_CLIENT),
     25: (C, HTTP_CLIENT),
     26: (MOUNTS,),
     27: (C, SOCKETS),
-    28: (HTTP_CLIENT, AIOHTTP_CLIENT),
+    28: (HTTP_CLIENT, CLIENT_SOCKETS),
     29: (C, SOCKETS),
     30: (D, CLIENT_STREAMS),
     31: (D, CLIENT_STREAMS),
@@ -70,7 +70,7 @@ CASES: dict[int, tuple[str, ...] | str] = {
     33: (D, CLIENT_STREAMS),
     34: (D, CLIENT_STREAMS),
     35: (D, CLIENT_STREAMS),
-    36: (CLIENT_STREAMS, AIOHTTP_CLIENT),
+    36: (CLIENT_STREAMS, CLIENT_SOCKETS),
     37: (D, CLIENT_STREAMS),
     38: (D, SOCKETS),
     39: (HTTP_CLIENT,),
@@ -104,12 +104,12 @@ CASES: dict[int, tuple[str, ...] | str] = {
     67: (F, CHANNEL),
     68: (G, CLIENT_STREAMS),
     69: (G, CLIENT_STREAMS),
-    70: (CLIENT_STREAMS, CHANNEL, AIOHTTP_CLIENT),
+    70: (CLIENT_STREAMS, CHANNEL, CLIENT_SOCKETS),
     71: (G, CLIENT_STREAMS, CHANNEL),
     72: (G, CLIENT_STREAMS, CHANNEL),
     73: (G, PROCESSES, CLIENT_STREAMS, CHANNEL),
     74: (G, SOCKETS, CLIENT_STREAMS),
-    75: (AIOHTTP_CLIENT, STDIO_CLIENT),
+    75: (CLIENT_SOCKETS, STDIO_CLIENT),
     76: (G, CLIENT_STREAMS),
     77: (H, CHANNEL),
     78: (H, CHANNEL),
