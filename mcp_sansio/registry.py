@@ -16,7 +16,7 @@ from .checks import check_function, check_options, check_shown, completion_param
 from .errors import DeclarationError
 from .exchange import Exchange
 from .providers import Provider, provider_of
-from .schema import check_input_schema, header_plan
+from .schema import header_plan
 from .specs import CacheHint, CompletionKey, CompletionRequest, CompletionSpec, PromptSpec, ResourceSpec, ToolSpec
 from .types import JSON, Annotations, Icon, Implementation, ToolAnnotations
 from .uri_template import UriTemplate, is_template
@@ -141,7 +141,6 @@ class Registry:
         name = name or bound.name
         if name in self.tools:
             raise DeclarationError(f"there is a tool named {name!r} already; give this one another name=")
-        check_input_schema(bound.input_schema)
         reserved = RESERVED_ARGUMENTS & set(bound.input_schema.get("properties", ()))
         if reserved:
             raise DeclarationError(f"tool {name!r}: the argument {min(reserved)!r} is reserved for asking; rename it")

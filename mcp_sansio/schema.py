@@ -100,18 +100,22 @@ def check_input_schema(schema: JSON) -> None:
     """
     if not is_object_schema(schema):
         raise DeclarationError('the root of an input schema must have "type": "object"')
-    check_schema(schema)
-    header_plan(schema)
+    _plan_of(_checked_nodes(schema))
 
 
 def check_schema(schema: JSON) -> None:
     """Check any schema: its size, its types, and its references. Raises `DeclarationError`."""
     if not isinstance(schema, Mapping):
         raise DeclarationError("a schema must be an object")
+    _checked_nodes(schema)
+
+
+def _checked_nodes(schema: Mapping[str, JSON]) -> list[Node]:
     nodes = nodes_of(schema)
     for node in nodes:
         _check_node(node)
     _check_references(schema, nodes)
+    return nodes
 
 
 def _check_node(node: Node) -> None:
@@ -133,6 +137,8 @@ def _check_node(node: Node) -> None:
 
 def _check_references(root: Mapping[str, JSON], nodes: Sequence[Node]) -> None:
     """References must resolve, and checking a value by a schema must not need checking that same value by it again."""
+    if not any("$ref" in node.schema for node in nodes):
+        return  # it can go round by references alone
     edges: dict[int, list[JSON]] = {id(node.schema): [] for node in nodes}
     for node in nodes:
         targets = edges[id(node.schema)]
@@ -191,8 +197,12 @@ def header_plan(schema: Mapping[str, JSON]) -> tuple[HeaderParam, ...]:
 
     Source: basic/transports/streamable-http, "Schema Extension".
     """
+    return _plan_of(nodes_of(schema))
+
+
+def _plan_of(nodes: Sequence[Node]) -> tuple[HeaderParam, ...]:
     plan: dict[str, HeaderParam] = {}
-    for node in nodes_of(schema):
+    for node in nodes:
         if HEADER_KEYWORD not in node.schema:
             continue
         param = _header_param(node)
