@@ -88,6 +88,9 @@ class Child(Protocol):
     def signal(self, name: str) -> None:
         """Send a signal, "SIGTERM" or "SIGKILL", to the process and all that it started."""
 
+    def close(self) -> None:
+        """Let go of its pipes, which nothing else may use any more."""
+
     async def has_gone(self, within: float) -> bool:
         """Whether it has ended, which it has so many seconds for. Its number is still its own then."""
 

@@ -9,7 +9,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from .runtime import Event
 
-__all__ = ["Alarm", "Here", "Orphans", "Tasks"]
+__all__ = ["Alarm", "Here", "Orphans", "Tasks", "words_of"]
 
 
 class Handle(Protocol):
@@ -196,3 +196,18 @@ class Here:
         except self._cancelled:
             if not self._is_cancelled or self._task.uncancel() > before:
                 raise
+
+
+def words_of(error: BaseException) -> str:
+    """What went wrong, in the words of an exception and of its causes, of which some libraries put several in a group.
+
+    Without any, it is the name of what was raised.
+    """
+    said = []
+    cause: BaseException | None = error
+    while cause is not None:
+        while isinstance(cause, BaseExceptionGroup):
+            cause = cause.exceptions[0]
+        said.append(str(cause))
+        cause = cause.__cause__
+    return ": ".join(filter(None, said)) or type(error).__name__

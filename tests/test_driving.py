@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mcp_sansio.driving import Alarm, Here, Orphans, Tasks
+from mcp_sansio.driving import Alarm, Here, Orphans, Tasks, words_of
 
 
 class Timers:
@@ -218,3 +218,28 @@ class TestOrphans:
         await orphans.close(asyncio.Event)
         order.append("closed")
         assert order == ["ended", "closed"]
+
+
+def caused(error: BaseException, *causes: BaseException) -> BaseException:
+    """`error`, with that as its cause, and so on."""
+    if causes:
+        error.__cause__ = caused(*causes)
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (OSError("no route"), "no route"),
+        (KeyError(), "KeyError"),
+        (caused(RuntimeError(), OSError("no route")), "no route"),
+        (caused(OSError("all have failed"), OSError("no route")), "all have failed: no route"),
+        (
+            caused(OSError("all have failed"), ExceptionGroup("two", [OSError("no"), OSError("none")])),
+            "all have failed: no",
+        ),
+        (ExceptionGroup("one", [ExceptionGroup("two", [OSError("no")])]), "no"),
+    ],
+)
+def test_what_went_wrong_is_said_in_the_words_that_there_are(error: BaseException, words: str) -> None:
+    assert words_of(error) == words

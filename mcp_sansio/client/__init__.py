@@ -5,6 +5,7 @@ from __future__ import annotations
 from .api import ClientApi, Listening
 from .blocking_api import BlockingApi, BlockingListening
 from .calls import Answered, Failed, OutgoingCall, OutgoingRequest, Question
+from .child_api import ChildClientApi
 from .config import ClientConfig
 from .connection import ClientConnection
 from .driver import ClientDriver, OnAsk, OnChange, OnLog, OnProgress
@@ -36,6 +37,7 @@ __all__ = [
     "CallEnded",
     "CallOptions",
     "ChangeReceived",
+    "ChildClientApi",
     "ClientApi",
     "ClientConfig",
     "ClientConnection",

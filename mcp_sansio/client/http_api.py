@@ -67,6 +67,9 @@ class HttpClientApi(ClientApi):
         """
         raise NotImplementedError
 
+    #: What went wrong with a request, in words. Some libraries have those in an exception's cause: see `words_of`.
+    _words_of: Callable[[BaseException], str] = staticmethod(str)
+
     # What is supplied to the driver
 
     def _flush(self) -> None:
@@ -122,7 +125,7 @@ class HttpClientApi(ClientApi):
             await self._exchange(request)
         except Exception as error:
             # Whatever it is, somebody waits for a response that will not come now.
-            reason = shortened(str(error)) or type(error).__name__
+            reason = shortened(self._words_of(error)) or type(error).__name__
             self._engine.receive_failure(request.exchange, reason, error)
         self._pump()
 

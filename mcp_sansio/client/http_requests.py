@@ -9,6 +9,8 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from mcp_sansio.wire.urls import Target
+
 from .exchange import JSON_TYPE, STREAM_TYPE
 
 #: What a POST accepts: both forms of a response ("Sending Messages to the Server", 2).
@@ -34,6 +36,20 @@ class HttpRequest(Struct, frozen=True):
         """The request with more headers of the caller's, by the rule of `merged`. Raises as `check_headers` does."""
         check_headers(headers)
         return replace(self, headers=merged(headers, self.headers))
+
+    def all_headers(self, target: Target, others: Mapping[str, str]) -> dict[str, str]:
+        """The headers with those of HTTP itself, for a library that writes none of its own; `others` come with them.
+
+        `target` is that of the URL. What the caller has given prevails.
+        """
+        own = {"host": target.authority, **others}
+        if target.authorization is not None:
+            own["authorization"] = target.authorization
+        if self.method == "POST":
+            own["content-length"] = str(len(self.body))
+        for name in self.headers:
+            own.pop(name.lower(), None)
+        return {**own, **self.headers}
 
 
 class HttpAbort(Struct, frozen=True):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from base64 import b64encode
+from functools import lru_cache
 from urllib.parse import quote, unquote, urljoin, urlsplit
 
 from msgspec import Struct
@@ -79,6 +80,7 @@ _PATH, _QUERY = "/%:@!$&'()*+,;=~", "/%:@!$&'()*+,;=~?"
 _PORTS = {"http": 80, "https": 443}
 
 
+@lru_cache(maxsize=64)  # the same few for as long as a client lives
 def target_of(url: str) -> Target:
     """The parts of an absolute http or https URL. Raises ``ValueError`` for what is none."""
     if origin_of(url) is None:

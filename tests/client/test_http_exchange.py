@@ -24,6 +24,7 @@ from mcp_sansio.client.exchange import (
 )
 from mcp_sansio.client.http_requests import HttpRequest, check_headers, merged
 from mcp_sansio.wire.headers import Headers
+from mcp_sansio.wire.urls import target_of
 
 JSON, SSE = {"Content-Type": "application/json"}, {"Content-Type": "text/event-stream"}
 RESULT = '{"jsonrpc":"2.0","id":1,"result":{"text":"né🌍漢\\u2028 \u2028\u0085"}}'.encode()
@@ -240,3 +241,17 @@ def test_a_header_that_could_be_two_is_refused(bad: Any) -> None:
 
 def test_a_header_may_hold_what_a_header_holds() -> None:
     check_headers({"X-Any_1": 'a b\t"c"é', "authorization": ""})
+
+
+def test_a_request_has_all_headers_for_a_library_that_writes_none() -> None:
+    post = HttpRequest(1, "POST", "http://me:pw@h:81/", {"Accept": "x", "user-agent": "mine"}, b"body")
+    assert post.all_headers(target_of(post.url), {"user-agent": "theirs", "accept-encoding": "gzip"}) == {
+        "host": "h:81",
+        "accept-encoding": "gzip",
+        "authorization": "Basic bWU6cHc=",
+        "content-length": "4",
+        "Accept": "x",
+        "user-agent": "mine",
+    }
+    get = HttpRequest(1, "GET", "http://h/", {"Host": "other", "Authorization": "mine"})
+    assert get.all_headers(target_of(get.url), {}) == {"Host": "other", "Authorization": "mine"}

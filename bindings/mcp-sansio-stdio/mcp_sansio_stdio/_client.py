@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from typing import Unpack
+from collections.abc import Callable
+from typing import Any
 
-from mcp_sansio import Adapter, AdapterSet, ClientOptions, Runtime, StreamClientApi
-from mcp_sansio.child_process import LastWords, end, words_of
+from mcp_sansio import ChildClientApi, Runtime
 from mcp_sansio.stream_driver import StreamDriver
 
 from ._loop import Loop, attach
@@ -18,7 +16,7 @@ from ._process import Child
 from .processes import start
 
 
-class StdioClient(StreamClientApi["asyncio.Future[None]"]):
+class StdioClient(ChildClientApi["asyncio.Future[None]"]):
     """Calls a server that it starts as a process: `command` with `args`, over standard input and output.
 
     `command` is found on the PATH of the server's environment. That is what programs need of this process's own (PATH,
@@ -39,40 +37,11 @@ class StdioClient(StreamClientApi["asyncio.Future[None]"]):
     Source: basic/transports, "stdio"; basic/lifecycle, "Shutdown".
     """
 
-    def __init__(
-        self,
-        command: str,
-        args: Sequence[str] = (),
-        adapter: Adapter | AdapterSet | None = None,
-        *,
-        env: Mapping[str, str] | None = None,
-        cwd: str | os.PathLike[str] | None = None,
-        on_stderr: Callable[[str], object] | None = None,
-        grace: float = 2.0,
-        **options: Unpack[ClientOptions],
-    ) -> None:
-        runtime = Runtime(now=time.monotonic, token_bytes=os.urandom, event=asyncio.Event)
-        super().__init__(adapter, options, runtime=runtime, start=asyncio.ensure_future)
-        self._start = partial(start, command, words_of(args), env, cwd)
-        self._last_words = LastWords(on_stderr)
-        self._grace = grace
+    def _lend(self) -> tuple[Runtime, Callable[..., asyncio.Future[None]]]:
+        return Runtime(now=time.monotonic, token_bytes=os.urandom, event=asyncio.Event), asyncio.ensure_future
 
-    @property
-    def last_words(self) -> str:
-        """The end of what the server has written to its error output, 8 KiB at most."""
-        return str(self._last_words)
-
-    def _connect(self) -> StreamDriver:
-        child, engine = Child(self._start(), self._last_words), self._engine
-        limit = engine.config.max_message
-        driver = StreamDriver(engine, limit, Loop(), take_events=self._pump, event=asyncio.Event)
+    def _launch(self, *command: Any) -> tuple[StreamDriver, Child]:
+        child, driver = Child(start(*command), self._last_words), self._drive(Loop())
         attach(driver, child.output, child.input)
         child.gone.add_done_callback(lambda _: driver.at_end.set())
-        self._child, self._silent = child, driver.silent
-        return driver
-
-    async def _hang_up(self) -> str:
-        return self._last_words.after(await end(self._child, self._grace, self._silent.wait))
-
-    def _let_go(self) -> None:
-        self._child.close()
+        return driver, child

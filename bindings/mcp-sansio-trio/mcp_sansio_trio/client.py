@@ -5,20 +5,19 @@ from __future__ import annotations
 import secrets
 import ssl
 from collections.abc import Iterable
-from functools import lru_cache
-from types import TracebackType
-from typing import Self, Unpack
+from typing import Unpack
 
 import h11
 import trio
 
 from mcp_sansio import Adapter, AdapterSet, ClientOptions, GivenHeaders, HttpClientApi, HttpRequest, Runtime
+from mcp_sansio.driving import words_of
 from mcp_sansio.wire.coding import ContentDecoder
 from mcp_sansio.wire.headers import Headers
 from mcp_sansio.wire.urls import target_of
 
-from .connections import Connect, Connection, Connections, words_of
-from .loop import Here, Loop, Task
+from .connections import Connect, Connection, Connections
+from .loop import Here, Loop, Scoped, Task
 
 #: What is sent at once, since a peer that does not read takes that much in all the same; more goes beside the reading.
 _AT_ONCE = 64 * 2**10
@@ -26,7 +25,7 @@ _AT_ONCE = 64 * 2**10
 _FAREWELL = 2.0
 
 
-class Client(HttpClientApi):
+class Client(Scoped, HttpClientApi):
     """Calls the server at `url`, within ``async with``. Nothing is sent before the first call.
 
     `adapter` is the revision to speak, or an `AdapterSet` of those that may be; without it the client finds out what
@@ -59,17 +58,7 @@ class Client(HttpClientApi):
         )
         self._connections = Connections(connect, ssl_context, self._engine.config.max_headers)
 
-    async def __aenter__(self) -> Self:
-        await self._loop.__aenter__()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        try:
-            await self.close()
-        finally:
-            await self._loop.__aexit__(kind, error, trace)
+    _words_of = staticmethod(words_of)
 
     async def close(self) -> None:
         """End everything in flight, with `ConnectionLost`, and the session, where the server has one."""
@@ -91,20 +80,17 @@ class Client(HttpClientApi):
             await others[0].ended.wait()
 
     async def _exchange(self, request: HttpRequest) -> None:
-        target = _target_of(request.url)
+        target = target_of(request.url)
+        connection = await self._connections.take(target)
         try:
-            connection = await self._connections.take(target)
-            try:
-                data = connection.begin(request.method, target, request.headers, request.body)
-                if len(data) > _AT_ONCE:
-                    self._loop.start(connection.send(data))
-                else:
-                    await connection.send(data)
-                await self._read(connection, request)
-            finally:
-                await self._connections.give_back(target, connection)
-        except (OSError, trio.BrokenResourceError, trio.ClosedResourceError) as error:
-            raise ConnectionError(words_of(error)) from error
+            data = connection.begin(request, target)
+            if len(data) > _AT_ONCE:
+                self._loop.start(connection.send(data))
+            else:
+                await connection.send(data)
+            await self._read(connection, request)
+        finally:
+            await self._connections.give_back(target, connection)
 
     async def _read(self, connection: Connection, request: HttpRequest) -> None:
         engine, exchange = self._engine, request.exchange
@@ -123,10 +109,6 @@ class Client(HttpClientApi):
                 content = ContentDecoder(headers.get("content-encoding") or "")
         content.receive_end()
         engine.receive_end(exchange)
-
-
-# The same few for as long as a client lives.
-_target_of = lru_cache(maxsize=64)(target_of)
 
 
 def _decoded(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[str, str]]:

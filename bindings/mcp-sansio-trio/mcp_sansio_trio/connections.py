@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import selectors
 import ssl
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 
 import h11
 import trio
 
+from mcp_sansio import HttpRequest
 from mcp_sansio.wire.coding import ACCEPTED
 from mcp_sansio.wire.urls import Target
 
 Connect = Callable[[str, int], Awaitable[trio.abc.Stream]]
 """Opens a stream to a host and a port, without TLS."""
 
-_NAME = "mcp-sansio-trio"
 #: One read.
 _PIECE = 64 * 2**10
 #: Connections that are kept for the next requests, and for how many seconds. Servers keep them for as long, or longer.
@@ -31,18 +31,12 @@ class Connection:
         self._is_sending = False
         self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=max_headers)
 
-    def begin(self, method: str, target: Target, headers: Mapping[str, str], body: bytes) -> bytes:
+    def begin(self, request: HttpRequest, target: Target) -> bytes:
         """The bytes of a request. Raises ``h11.LocalProtocolError`` for what cannot be one."""
-        own = {"host": target.authority, "user-agent": _NAME, "accept-encoding": ACCEPTED}
-        if target.authorization is not None:
-            own["authorization"] = target.authorization
-        if method == "POST":
-            own["content-length"] = str(len(body))
-        for name in headers:
-            own.pop(name.lower(), None)
-        encoded = [(name.encode(), value.encode()) for name, value in (*own.items(), *headers.items())]
-        head = h11.Request(method=method, target=target.path, headers=encoded)
-        pieces = map(self._http.send, (head, h11.Data(data=body), h11.EndOfMessage()))
+        headers = request.all_headers(target, {"user-agent": "mcp-sansio-trio", "accept-encoding": ACCEPTED})
+        encoded = [(name.encode(), value.encode()) for name, value in headers.items()]
+        head = h11.Request(method=request.method, target=target.path, headers=encoded)
+        pieces = map(self._http.send, (head, h11.Data(data=request.body), h11.EndOfMessage()))
         return b"".join(piece for piece in pieces if piece)
 
     async def send(self, data: bytes) -> None:
@@ -142,14 +136,3 @@ def _is_readable(stream: trio.abc.Stream) -> bool:
     with selectors.DefaultSelector() as selector:
         selector.register(stream.socket, selectors.EVENT_READ)
         return bool(selector.select(0))
-
-
-def words_of(error: BaseException) -> str:
-    """What went wrong with a stream, in words. trio says that in the cause, and keeps several causes in a group."""
-    said = [str(error)] if str(error) else []
-    while (cause := error.__cause__) is not None:
-        while isinstance(cause, BaseExceptionGroup):
-            cause = cause.exceptions[0]
-        error = cause
-        said.append(str(error))
-    return ": ".join(said) or type(error).__name__

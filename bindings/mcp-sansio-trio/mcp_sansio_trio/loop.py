@@ -13,7 +13,7 @@ from typing import Any, Self
 
 import trio
 
-from mcp_sansio import LocalProtocolError
+from mcp_sansio import ClientApi, LocalProtocolError
 
 
 class Task:
@@ -110,9 +110,11 @@ class Loop:
         return False
 
     @property
-    def is_open(self) -> bool:
-        """Whether tasks can be started."""
-        return self._nursery is not None
+    def opened(self) -> Self:
+        """The loop itself. Raises `LocalProtocolError` outside of its block."""
+        if self._nursery is None:
+            raise LocalProtocolError("it is not open: on trio it is used as `async with`")
+        return self
 
     def start(self, work: Awaitable[None]) -> Task:
         """Run the coroutine `work`. Raises `LocalProtocolError` outside of the block."""
@@ -165,6 +167,28 @@ class Loop:
 async def _at(when: float, callback: Callable[[], Any]) -> None:
     await trio.sleep_until(when)
     callback()
+
+
+class Scoped(ClientApi):
+    """A client whose tasks are in a `_loop` of its own: it is used as ``async with``, and not otherwise."""
+
+    _loop: Loop
+
+    async def __aenter__(self) -> Self:
+        await self._loop.__aenter__()
+        try:
+            return await super().__aenter__()
+        except BaseException as error:
+            await self._loop.__aexit__(type(error), error, error.__traceback__)
+            raise
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            await super().__aexit__(kind, error, trace)
+        finally:
+            await self._loop.__aexit__(kind, error, trace)
 
 
 def _leaves(error: BaseException) -> Iterator[BaseException]:

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable
 from functools import partial
 from subprocess import Popen
-from types import TracebackType
-from typing import Self, Unpack
+from typing import Any
 
 import trio
 
-from mcp_sansio import Adapter, AdapterSet, ClientOptions, LocalProtocolError, Runtime, StreamClientApi
-from mcp_sansio.child_process import LastWords, end, words_of
+from mcp_sansio import ChildClientApi, Runtime
+from mcp_sansio.child_process import LastWords
 from mcp_sansio.stream_driver import StreamDriver
 from mcp_sansio_stdio.processes import ChildPipes, start, wait_for
 
 from .descriptors import attach, in_a_thread, open_source
-from .loop import Loop, Task
+from .loop import Loop, Scoped, Task
 
 
-class StdioClient(StreamClientApi[Task]):
+class StdioClient(Scoped, ChildClientApi[Task]):
     """Calls a server that it starts as a process: `command` with `args`, over standard input and output.
 
     `command` is found on the PATH of the server's environment. That is what programs need of this process's own (PATH,
@@ -41,63 +40,21 @@ class StdioClient(StreamClientApi[Task]):
     Source: basic/transports, "stdio"; basic/lifecycle, "Shutdown".
     """
 
-    def __init__(
-        self,
-        command: str,
-        args: Sequence[str] = (),
-        adapter: Adapter | AdapterSet | None = None,
-        *,
-        env: Mapping[str, str] | None = None,
-        cwd: str | os.PathLike[str] | None = None,
-        on_stderr: Callable[[str], object] | None = None,
-        grace: float = 2.0,
-        **options: Unpack[ClientOptions],
-    ) -> None:
-        self._loop = Loop()
-        runtime = Runtime(now=self._loop.time, token_bytes=os.urandom, event=trio.Event)
-        super().__init__(adapter, options, runtime=runtime, start=self._loop.start)
-        self._start = partial(start, command, words_of(args), env, cwd)
-        self._last_words = LastWords(on_stderr)
-        self._grace = grace
+    def _lend(self) -> tuple[Runtime, Callable[..., Task]]:
+        self._loop = loop = Loop()
+        return Runtime(now=loop.time, token_bytes=os.urandom, event=trio.Event), loop.start
 
-    @property
-    def last_words(self) -> str:
-        """The end of what the server has written to its error output, 8 KiB at most."""
-        return str(self._last_words)
-
-    async def __aenter__(self) -> Self:
-        await self._loop.__aenter__()
-        try:
-            return await self.open()
-        except BaseException as error:
-            await self._loop.__aexit__(type(error), error, error.__traceback__)
-            raise
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        try:
-            with trio.CancelScope(shield=True):
-                await self.close()
-        finally:
-            await self._loop.__aexit__(kind, error, trace)
-
-    def _connect(self) -> StreamDriver:
-        if not self._loop.is_open:
-            raise LocalProtocolError("on trio a client is used as `async with`, which opens it")
-        child, engine, loop = Child(self._start(), self._last_words, self._loop), self._engine, self._loop
-        limit = engine.config.max_message
-        driver = StreamDriver(engine, limit, loop, take_events=self._pump, event=trio.Event)
+    def _launch(self, *command: Any) -> tuple[StreamDriver, Child]:
+        loop = self._loop.opened
+        child, driver = Child(start(*command), self._last_words, loop), self._drive(loop)
         attach(driver, loop, child.output, child.input)
         loop.start(child.watch(driver.at_end.set))
-        self._child, self._silent = child, driver.silent
-        return driver
+        return driver, child
 
-    async def _hang_up(self) -> str:
-        return self._last_words.after(await end(self._child, self._grace, self._silent.wait))
-
-    def _let_go(self) -> None:
-        self._child.close()
+    async def close(self) -> None:
+        """See `ClientApi.close`. It takes the time that it needs, also where it is cancelled."""
+        with trio.CancelScope(shield=True):
+            await super().close()
 
 
 class Child(ChildPipes):

@@ -212,7 +212,7 @@ class TestErrors:
         async with Client("http://127.0.0.1:1/mcp") as client:
             with pytest.raises(ConnectionLost, match="Connection refused") as raised:
                 await client.initialize()
-        assert isinstance(raised.value.__cause__, ConnectionError)
+        assert isinstance(raised.value.__cause__, OSError)
 
     @on_trio
     async def test_a_client_is_used_within_its_block(self) -> None:
