@@ -4,8 +4,8 @@ See `mcp_sansio.states`. The diagrams of the documentation are drawn from these 
 
 Who has one, and how one moves another:
 
-* A `ClientEngine` has one NEGOTIATION. While it is not READY, calls are PARKed; its SETTLE is a SEND for each of them, its
-  FAIL their END.
+* A `ClientEngine` has one NEGOTIATION. While it is not READY, calls are PARKed; its SETTLE is a SEND for each, and its
+  FAIL the END of all.
 * What a caller wants is a CALL. A result that asks is its ASK, and the last answer its next SEND.
 * What the server asks is a QUESTION. The END of the call that it was asked for is its WITHDRAW.
 """

@@ -6,7 +6,7 @@ these tables.
 
 Who has one, and how one moves another, always downwards in this list and never back:
 
-* A `ServerConnection` is a CHANNEL. Its CLOSE is a CANCEL for each call that runs on it, and the END of what it watches.
+* A `ServerConnection` is a CHANNEL. Its CLOSE is a CANCEL for each of its calls, and the END of what it watches.
 * An `HttpTransaction` is a RESPONSE. Its DISCONNECT is a CANCEL for its calls where the revision's `disconnect_cancels`
   says so; elsewhere its calls go on, and its stream is DETACHed where the revision's `resumes_streams` does.
 * A call that a handler runs is a CALL. FINISH puts its answer out: the last one of a response is that one's END.
