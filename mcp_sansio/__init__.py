@@ -51,7 +51,7 @@ from .runtime import Runtime, run_in_place
 from .server.config import Config
 from .server.connection import ServerConnection
 from .server.http import HttpTransaction
-from .server.server import Server, ServerOptions
+from .server.server import HttpServerOptions, Server, ServerOptions
 from .server.stream_api import StreamServing
 from .specs import CacheHint, CompletionRequest
 from .storage import (
@@ -190,6 +190,7 @@ __all__ = [
     "HttpClientApi",
     "HttpClientSession",
     "HttpRequest",
+    "HttpServerOptions",
     "HttpTransaction",
     "Hub",
     "HubMessage",

@@ -9,7 +9,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from .runtime import Event
 
-__all__ = ["Alarm", "Here", "Orphans", "Tasks", "words_of"]
+__all__ = ["Alarm", "Here", "Orphans", "Tasks", "Timer", "Timers", "words_of"]
 
 
 class Handle(Protocol):
@@ -72,6 +72,51 @@ class Alarm:
         self._ring()
 
 
+class Timer:
+    """A function that is to be called at a time: the `Handle` of `Timers`."""
+
+    def __init__(self, timers: Timers, function: Callable[[], object]) -> None:
+        self.function = function
+        self._timers = timers
+
+    def cancel(self) -> None:
+        """Let it not happen."""
+        self._timers.drop(self)
+
+
+class Timers:
+    """Functions that are to be called at their times, for loops that cannot do so by themselves.
+
+    Such a loop waits until `next`, or until something earlier was added, and then calls `ring`. Most are cancelled long
+    before, which costs it nothing.
+    """
+
+    def __init__(self) -> None:
+        self._due: dict[Timer, float] = {}
+
+    @property
+    def next(self) -> float:
+        """When the first of them is due; ``math.inf`` where there is none."""
+        return min(self._due.values(), default=inf)
+
+    def add(self, when: float, function: Callable[[], object]) -> Timer:
+        """Have `function` called at that time."""
+        timer = Timer(self, function)
+        self._due[timer] = when
+        return timer
+
+    def drop(self, timer: Timer) -> None:
+        """Forget it, if it is still to come."""
+        self._due.pop(timer, None)
+
+    def ring(self, now: float) -> None:
+        """Call what is due, in order."""
+        due = [timer for timer, when in self._due.items() if when <= now]
+        for timer in sorted(due, key=self._due.__getitem__):
+            if self._due.pop(timer, None) is not None:  # one may cancel another
+                timer.function()
+
+
 class Tasks(Generic[K, T]):
     """The tasks of a driver, each under a key of its own: a server's call, a client's request.
 
@@ -126,16 +171,19 @@ class Orphans:
         if self._closed:
             task.cancel()
 
+    async def ended(self, event: Callable[[], Event]) -> None:
+        """Wait until all of them have ended, by what `event` makes."""
+        while self._tasks:
+            over = event()
+            next(iter(self._tasks)).add_done_callback(partial(_set, over))
+            await over.wait()
+
     async def close(self, event: Callable[[], Event]) -> None:
         """End them all, and wait for that by what `event` makes. Who comes later ends at once."""
         self._closed = True
-        tasks = tuple(self._tasks)
-        for task in tasks:
+        for task in tuple(self._tasks):
             task.cancel()
-        for task in tasks:
-            over = event()
-            task.add_done_callback(partial(_set, over))
-            await over.wait()
+        await self.ended(event)
 
 
 def _set(event: Event, _: Task) -> None:

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from .call import Call
 from .driving import Alarm, Handle, Orphans, Task, Tasks
-from .events import CallCancelled, CallReceived, Event, Part, StoreNeeded
+from .events import CallCancelled, CallReceived, End, Event, Part, StoreNeeded
 from .runtime import Event as Flag
 
 __all__ = ["ResponseDriver", "ResponseEngine", "ServingLoop"]
@@ -118,6 +118,15 @@ class ResponseDriver:
     def resume(self) -> None:
         """It is back, and will `take` what there is."""
         self._writing = False
+
+    async def respond(self, send: Callable[[list[Part]], Awaitable[object]]) -> None:
+        """`send` the whole response, part for part. Raises what `take` and `send` do."""
+        parts: list[Part] = []
+        while not (parts and isinstance(parts[-1], End)):
+            parts = await self.take()
+            self.pause()
+            await send(parts)
+            self.resume()
 
     def disconnect(self) -> None:
         """The client has left, or the coroutine is cancelled."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from math import inf
 from typing import Any
 
 import pytest
 
 from mcp_sansio.driving import Alarm, Here, Orphans, Tasks, words_of
+from mcp_sansio.driving import Timers as LoopTimers
 
 
 class Timers:
@@ -184,7 +186,50 @@ class Done:
         raise AssertionError("there is nothing to wait for")
 
 
+class TestTimersOfALoopThatHasNone:
+    def test_are_called_in_their_time_unless_they_were_cancelled(self) -> None:
+        timers, called = LoopTimers(), []
+        assert timers.next == inf
+        timers.add(5.0, lambda: called.append("five"))
+        three = timers.add(3.0, lambda: called.append("three"))
+        timers.add(4.0, lambda: called.append("four"))
+        assert timers.next == 3.0
+        three.cancel()
+        three.cancel()
+        assert timers.next == 4.0
+        timers.ring(3.9)
+        assert called == []
+        timers.ring(5.0)
+        assert (called, timers.next) == (["four", "five"], inf)
+
+    def test_may_cancel_and_add_one_another(self) -> None:
+        timers, called = LoopTimers(), []
+
+        def first() -> None:
+            second.cancel()
+            timers.add(0.0, lambda: called.append("third"))
+
+        timers.add(1.0, first)
+        second = timers.add(1.0, lambda: called.append("second"))
+        timers.ring(1.0)
+        assert called == []
+        timers.ring(1.0)
+        assert called == ["third"]
+
+
 class TestOrphans:
+    async def test_are_waited_for(self) -> None:
+        orphans, doors = Orphans(), [asyncio.Event(), asyncio.Event()]
+        await orphans.ended(asyncio.Event)
+        for door in doors:
+            orphans.adopt(asyncio.ensure_future(door.wait()))
+        waiting = asyncio.ensure_future(orphans.ended(asyncio.Event))
+        for door in doors:
+            await asyncio.sleep(0)
+            assert not waiting.done()
+            door.set()
+        await waiting
+
     async def test_live_until_they_end_or_all_end(self) -> None:
         orphans, doors = Orphans(), [asyncio.Event(), asyncio.Event()]
         first, second = (asyncio.ensure_future(door.wait()) for door in doors)

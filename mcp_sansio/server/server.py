@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
-from typing import Any, Protocol, TypedDict
+from typing import Any, Protocol, TypedDict, Unpack
 
 from mcp_sansio.adapters.selection import AdapterSet
 from mcp_sansio.changes import Change
@@ -52,6 +52,17 @@ class ServerOptions(TypedDict, total=False):
     """Keeps sessions and what handlers leave between attempts."""
     states: StateCodec | None
     """Turns what handlers leave into tokens."""
+
+
+class HttpServerOptions(ServerOptions, total=False):
+    """What a server of HTTP may be told, as keywords. ``None`` is as good as nothing."""
+
+    hub: Hub | None
+    """Joins the workers of one deployment, of which there is one unless given."""
+    allowed_origins: Collection[str] | None
+    """Replaces `Config.allowed_origins`: full origins, ``https://app.example``."""
+    allowed_hosts: Collection[str] | None
+    """Replaces `Config.allowed_hosts`: names, ``mcp.example``, with a port or without."""
 
 
 class Server:
@@ -104,6 +115,14 @@ class Server:
         self._logged: set[tuple[FailureKind, str]] = set()
         registry.watch(self.publish)
 
+    @classmethod
+    def for_http(cls, registry: Registry, runtime: Runtime, **options: Unpack[HttpServerOptions]) -> Server:
+        """A server with these `options`. Raises ``ValueError`` where one string is given for a collection of them."""
+        given: dict[str, Any] = {**options}
+        allowed = {name: given.pop(name, None) for name in ("allowed_origins", "allowed_hosts")}
+        config = Config.of(given.pop("config", None), **allowed)
+        return cls(registry, runtime=runtime, config=config, **given)
+
     # What it makes
 
     def http_transaction(
@@ -148,6 +167,28 @@ class Server:
             request=request,
             wake=wake,
         )
+
+    def routes(
+        self, path: str | None, *, sse_path: str | None = None, message_path: str = "/messages"
+    ) -> dict[str, Callable[..., HttpTransaction]]:
+        """What makes the engine of a request to each path, for a host that has no router of its own.
+
+        `path` is that of the Streamable HTTP endpoint, `sse_path` and `message_path` are those of the first HTTP
+        transport; what is ``None`` is not served. Slashes at an end are left out, of what is asked for as well.
+
+        Raises ``ValueError`` for a path without a slash at its start, and as `pair_transaction` does.
+        """
+        routes: dict[str, Callable[..., HttpTransaction]] = {}
+        if path is not None:
+            routes[path] = self.http_transaction
+        if sse_path is not None:
+            open_pair = partial(self.pair_transaction, message_path=message_path)
+            open_pair()  # refuses here and now what every request would be refused for
+            routes |= {sse_path: open_pair, message_path: open_pair}
+        for given in routes:
+            if not given.startswith("/"):
+                raise ValueError(f"a path begins with a slash, which {given!r} does not")
+        return {given.rstrip("/"): engine for given, engine in routes.items()}
 
     def connection(
         self, *, principal: str | None = None, request: Any = None, wake: Callable[[], None] = lambda: None

@@ -15,6 +15,18 @@ from urllib.parse import parse_qsl, unquote
 
 from .json import mend
 
+__all__ = [
+    "Headers",
+    "accepts",
+    "decode_value",
+    "encode_value",
+    "is_printable",
+    "media_type",
+    "parse_host",
+    "parse_origin",
+    "split_target",
+]
+
 _T = TypeVar("_T")
 
 

@@ -57,6 +57,14 @@ class Flag:
         finally:
             self._wakers.discard(wake)
 
+    async def wait_in_cleanup(self) -> None:
+        """`wait`, in a handler that is being cancelled: on trio that takes a shield."""
+        if _trio_token() is None:
+            await self.wait()
+            return
+        with sys.modules["trio"].CancelScope(shield=True):
+            await self.wait()
+
 
 def _event_of_loop() -> tuple[Any, Callable[[], None]]:
     """An event of the loop that runs here, and what sets it from any thread."""

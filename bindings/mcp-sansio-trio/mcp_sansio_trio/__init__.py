@@ -7,17 +7,28 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .client import Client
+    from .driver import Request
+    from .endpoint import Endpoint, serve_http
+    from .http_server import HttpLimits, HttpRefusal
     from .stdio import run_stdio, serve_stdio
     from .stdio_client import StdioClient
 
 #: What each public name is loaded from, with its first use: a server does without a client, and starts the sooner.
 _PLACES = {
     "Client": "client",
+    "Endpoint": "endpoint",
+    "HttpLimits": "http_server",
+    "HttpRefusal": "http_server",
+    "Request": "driver",
     "StdioClient": "stdio_client",
     "run_stdio": "stdio",
+    "serve_http": "endpoint",
     "serve_stdio": "stdio",
 }
-__all__ = ["Client", "StdioClient", "run_stdio", "serve_stdio"]
+__all__ = [
+    "Client", "Endpoint", "HttpLimits", "HttpRefusal", "Request", "StdioClient",
+    "run_stdio", "serve_http", "serve_stdio",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

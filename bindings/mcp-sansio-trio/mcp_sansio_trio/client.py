@@ -17,7 +17,8 @@ from mcp_sansio.wire.headers import Headers
 from mcp_sansio.wire.urls import target_of
 
 from .connections import Connect, Connection, Connections
-from .loop import Here, Loop, Scoped, Task
+from .loop import Here, Loop, Task
+from .scoped import Scoped
 
 #: What is sent at once, since a peer that does not read takes that much in all the same; more goes beside the reading.
 _AT_ONCE = 64 * 2**10

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
 import trio
 
-from mcp_sansio import ClientApi, LocalProtocolError
+from mcp_sansio import LocalProtocolError
+from mcp_sansio.driving import Timer, Timers
 
 
 class Task:
@@ -79,10 +81,12 @@ class Loop:
 
     _clock: trio.abc.Clock | None = None
     _nursery: trio.Nursery | None = None
+    _wakes_at: float | None = None
 
     def __init__(self) -> None:
         self._tasks: set[Task] = set()
-        self._soon: list[Callable[[], object]] = []
+        self._timers = Timers()
+        self._earlier = trio.Event()
 
     async def __aenter__(self) -> Self:
         self._thread = threading.get_ident()
@@ -131,18 +135,28 @@ class Loop:
         """trio's time, in any thread; 0 before there is one."""
         return 0.0 if self._clock is None else self._clock.current_time()
 
-    def call_at(self, when: float, callback: Callable[[], Any]) -> Task:
-        """See `mcp_sansio.stream_driver.Loop`."""
-        return self.start(_at(when, callback))
+    def call_at(self, when: float, callback: Callable[[], Any]) -> Timer:
+        """See `mcp_sansio.stream_driver.Loop`. One task minds all of them: most never come."""
+        if self._wakes_at is None:
+            self._wakes_at = when
+            self.start(self._mind_the_time())
+        elif when < self._wakes_at:
+            self._earlier.set()
+        return self._timers.add(when, callback)
+
+    async def _mind_the_time(self) -> None:
+        while True:
+            self._earlier, self._wakes_at = trio.Event(), self._timers.next
+            with trio.move_on_at(self._wakes_at):
+                await self._earlier.wait()
+            self._timers.ring(trio.current_time())
 
     def call_soon(self, callback: Callable[[], Any], /) -> None:
         """See `mcp_sansio.stream_driver.Loop`. Any thread may do this."""
         if threading.get_ident() != self._thread:
             self.call_from_anywhere(partial(self.call_soon, callback))
         elif self._nursery is not None:
-            self._soon.append(callback)
-            if len(self._soon) == 1:
-                self.start(self._call_back())
+            self.call_at(trio.current_time(), callback)
 
     def call_from_anywhere(self, callback: Callable[[], Any]) -> None:
         """Call back in the thread of the loop. Threads and signal handlers may do this."""
@@ -158,37 +172,19 @@ class Loop:
         else:
             self.call_from_anywhere(function)
 
-    async def _call_back(self) -> None:
-        callbacks, self._soon = self._soon, []
-        for callback in callbacks:
-            callback()
 
-
-async def _at(when: float, callback: Callable[[], Any]) -> None:
-    await trio.sleep_until(when)
-    callback()
-
-
-class Scoped(ClientApi):
-    """A client whose tasks are in a `_loop` of its own: it is used as ``async with``, and not otherwise."""
-
-    _loop: Loop
-
-    async def __aenter__(self) -> Self:
-        await self._loop.__aenter__()
-        try:
-            return await super().__aenter__()
-        except BaseException as error:
-            await self._loop.__aexit__(type(error), error, error.__traceback__)
+@contextmanager
+def plain_errors() -> Iterator[None]:
+    """A single error comes out of the block as it was raised, and not in the groups of nurseries."""
+    failed: list[BaseException] = []
+    try:
+        yield
+    except BaseExceptionGroup as group:
+        failed = [leaf for leaf in _leaves(group) if not isinstance(leaf, trio.Cancelled)]
+        if len(failed) != 1:
             raise
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        try:
-            await super().__aexit__(kind, error, trace)
-        finally:
-            await self._loop.__aexit__(kind, error, trace)
+    for error in failed:
+        raise error
 
 
 def _leaves(error: BaseException) -> Iterator[BaseException]:

@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import logging
-import os
 import signal
-import time
 from collections.abc import Callable
 from functools import partial
-from typing import TypeVar, Unpack
+from typing import Unpack
 
 import trio
 
-from mcp_sansio import Registry, Runtime, Server, ServerOptions, StreamServing
+from mcp_sansio import Registry, Server, ServerOptions, StreamServing
 from mcp_sansio_stdio.descriptors import HasDescriptor, descriptor_of
 from mcp_sansio_stdio.takeover import end_without_waiting, private_stdio, signals_to
 
 from .descriptors import attach
 from .loop import Loop
+from .runtime import runtime_of
 
-T = TypeVar("T")
 Stop = Callable[[], object]
-
-#: Plain ``def`` handlers that run at once. More wait for their turn.
-_THREADS = 64
 
 
 def run_stdio(registry: Registry, **options: Unpack[ServerOptions]) -> None:
@@ -69,7 +64,11 @@ async def serve_stdio(
 
 async def _serve(served: Registry | Server, source: int, sink: int, options: ServerOptions, stops: list[Stop]) -> None:
     async with Loop() as loop:
-        server = served if isinstance(served, Server) else Server(served, runtime=_runtime(loop), **options)
+        server = (
+            served
+            if isinstance(served, Server)
+            else Server(served, runtime=runtime_of(loop.time, loop.run_in_loop), **options)
+        )
         serving = StreamServing(server, loop, start=loop.start, logger=logging.getLogger("mcp_sansio_trio"))
         attach(serving, loop, source, sink)
         stops.append(partial(loop.call_from_anywhere, serving.shut_down))
@@ -78,19 +77,3 @@ async def _serve(served: Registry | Server, source: int, sink: int, options: Ser
         finally:
             with trio.CancelScope(shield=True):
                 await serving.leave()
-
-
-def _runtime(loop: Loop) -> Runtime:
-    threads = trio.CapacityLimiter(_THREADS)
-
-    async def run_sync(function: Callable[[], T], /) -> T:
-        return await trio.to_thread.run_sync(function, abandon_on_cancel=True, limiter=threads)
-
-    return Runtime(
-        now=loop.time,
-        token_bytes=os.urandom,
-        event=trio.Event,
-        run_sync=run_sync,
-        run_in_loop=loop.run_in_loop,
-        wall_clock=time.time,
-    )

@@ -16,7 +16,8 @@ from mcp_sansio.stream_driver import StreamDriver
 from mcp_sansio_stdio.processes import ChildPipes, start, wait_for
 
 from .descriptors import attach, in_a_thread, open_source
-from .loop import Loop, Scoped, Task
+from .loop import Loop, Task
+from .scoped import Scoped
 
 
 class StdioClient(Scoped, ChildClientApi[Task]):

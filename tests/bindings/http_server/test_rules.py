@@ -65,7 +65,7 @@ class SocketClient:
 def test_the_rules_of_a_transport_are_kept(http_server: HttpServer) -> None:
     @asynccontextmanager
     async def open_sockets(registry: Registry, config: Config) -> AsyncIterator[SocketClient]:
-        with serving(http_server, registry, config=config) as place:
+        with serving(http_server, registry, config=config, patience=0.1) as place:
             yield SocketClient(place)
 
     at_once(check_http(open_sockets, patience=30.0))

@@ -207,7 +207,7 @@ def test_the_answer_does_not_wait_for_a_handler_that_takes_its_time_to_end(http_
         try:
             await Flag().wait()
         finally:
-            await may_end.wait()
+            await may_end.wait_in_cleanup()
             ended.set()
         return "never"
 

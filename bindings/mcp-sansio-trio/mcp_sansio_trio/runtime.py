@@ -1,0 +1,85 @@
+"""What trio lends to the core's server role: its clock, its events, its threads, and the way back from those."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import time
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import trio
+
+from mcp_sansio import Runtime
+from mcp_sansio.driving import Orphans
+
+from .loop import Loop, Task
+
+logger = logging.getLogger("mcp_sansio_trio")
+
+T = TypeVar("T")
+
+#: Plain ``def`` handlers that run at once. More wait for their turn.
+_THREADS = 64
+
+
+class ServingLoop(Loop):
+    """The loop of one connection. See `mcp_sansio.response_driver.ServingLoop`."""
+
+    now = Loop.time
+    event = staticmethod(trio.Event)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.orphans = Orphans()
+
+    def start(self, work: Awaitable[None]) -> Task:
+        """See `Loop.start`. Whatever becomes of a handler, its server goes on."""
+        return super().start(_guarded(work))
+
+
+class ServingRun:
+    """The run of trio that serves, once it does: what is served may be declared before there is one."""
+
+    #: One of those in that run, whose clock and whose way into it outlast it.
+    _loop: ServingLoop | None = None
+
+    def open_loop(self) -> ServingLoop:
+        """A loop in the run that is going on, which is the one that serves from now on."""
+        self._loop = ServingLoop()
+        return self._loop
+
+    def now(self) -> float:
+        """trio's own time, in seconds, in any thread; 0 while nothing was served."""
+        return 0.0 if self._loop is None else self._loop.time()
+
+    def call(self, function: Callable[[], None]) -> None:
+        """See `Runtime.run_in_loop`. While nothing is served, any thread will do."""
+        if self._loop is None:
+            function()
+        else:
+            self._loop.run_in_loop(function)
+
+
+def runtime_of(now: Callable[[], float], run_in_loop: Callable[[Callable[[], None]], None]) -> Runtime:
+    """What a server on trio lends to the core. A call that is cancelled is let go, and its thread goes on."""
+    threads = trio.CapacityLimiter(_THREADS)
+
+    async def run_sync(function: Callable[[], T], /) -> T:
+        return await trio.to_thread.run_sync(function, abandon_on_cancel=True, limiter=threads)
+
+    return Runtime(
+        now=now,
+        token_bytes=secrets.token_bytes,
+        event=trio.Event,
+        run_sync=run_sync,
+        run_in_loop=run_in_loop,
+        wall_clock=time.time,
+    )
+
+
+async def _guarded(work: Awaitable[None]) -> None:
+    try:
+        await work
+    except* Exception:
+        logger.exception("a call did not end as it should")  # the core takes what a handler raises, but in a group
