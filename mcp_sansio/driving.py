@@ -9,7 +9,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from .runtime import Event
 
-__all__ = ["Alarm", "Here", "Orphans", "Tasks", "Timer", "Timers", "words_of"]
+__all__ = ["Alarm", "Here", "Orphans", "Task", "Tasks", "Timer", "Timers", "words_of"]
 
 
 class Handle(Protocol):

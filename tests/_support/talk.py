@@ -101,7 +101,10 @@ class Connection:
 
     def half_close(self) -> None:
         """Say that nothing more will come."""
-        self.socket.shutdown(socket.SHUT_WR)
+        try:
+            self.socket.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass  # the server has ended the connection already
 
     def reset(self) -> None:
         """End it at once, so that the server's next write fails."""

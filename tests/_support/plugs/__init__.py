@@ -25,6 +25,7 @@ TRAITS = {
     "streams": "a response may go on for as long as the connection does",
     "pair": "the first HTTP transport: a stream, and an address for messages",
     "trickling": "the deadline for a body that comes in slowly is the server's",
+    "http": "HTTP itself is read by the binding, or by the library that it is for",
     "shutdown": "the server can be told to stop serving, and end its streams",
 }
 

@@ -95,7 +95,8 @@ def test_what_has_no_body_says_nothing_of_one(http_server: HttpServer) -> None:
         client = Client(NEWEST, place)
         accepted = client.post(speak.notification("notifications/initialized"))
         preflight = client.send("OPTIONS", headers={"Content-Type": None})
-    assert (accepted.status, dict(accepted.headers), accepted.body) == (202, {"Content-Length": "0"}, b"")
+    assert (accepted.status, accepted.body) == (202, b"")
+    assert accepted.headers.items() <= {("Content-Length", "0")}  # or it is framed otherwise
     assert (preflight.status, preflight.body) == (204, b"")
     assert set(preflight.headers) == {
         "Access-Control-Allow-Methods",

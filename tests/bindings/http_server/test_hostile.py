@@ -171,7 +171,7 @@ BODIES = {
 
 
 #: What a server may say to what is not HTTP, or not its HTTP.
-REFUSALS = {400, 405, 413, 414, 417, 431, 501, 505}
+REFUSALS = {400, 404, 405, 413, 414, 417, 431, 501, 505}
 
 
 def refuses(response: bytes) -> bool:
@@ -187,6 +187,7 @@ def test_headers_that_lie_about_the_body_are_refused(
         assert refuses(siege.tell(HEADERS[lie]))
 
 
+@pytest.mark.wants("http")
 def test_a_request_with_a_length_and_chunks_ends_its_connection(
     http_server: HttpServer, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -334,6 +335,7 @@ def test_garbage_is_refused_or_cut(http_server: HttpServer, what: str, caplog: p
         assert set(statuses(siege.tell(GARBAGE[what] + b"\r\n\r\n", end=True))) <= REFUSALS
 
 
+@pytest.mark.wants("http")
 def test_line_ends_before_a_request_are_no_garbage(http_server: HttpServer, caplog: pytest.LogCaptureFixture) -> None:
     """HTTP asks servers to bear with them."""
     with besieged(http_server, caplog) as siege:
@@ -452,6 +454,7 @@ def test_a_request_of_http_1_0_is_answered(http_server: HttpServer, caplog: pyte
     assert (statuses(stream), b"chunked" in stream.lower(), stream.count(b"data: ")) == ([200], False, 3)
 
 
+@pytest.mark.wants("http")
 def test_an_upgrade_is_not_made(http_server: HttpServer, caplog: pytest.LogCaptureFixture) -> None:
     upgrade = [
         "Upgrade: websocket",

@@ -1,0 +1,159 @@
+"""The application: where it serves what, and what starts and stops with it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Callable, Collection
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
+
+from mcp_sansio import AdapterSet, Config, HttpTransaction, Hub, Registry, Server, SessionStore, StateCodec
+from mcp_sansio.driving import Orphans
+from mcp_sansio.hosting import keep_up
+
+from .driver import Driver
+from .facts import Principal, Receive, Scope, Send, path_below, principal_of
+from .loops import Loops
+
+logger = logging.getLogger("mcp_sansio_asgi")
+
+
+class Application:
+    """Serves `registry` over HTTP, as an ASGI application.
+
+    `adapters`, `config`, `store`, `hub` and `states` are those of `mcp_sansio.Server`. `allowed_origins`
+    (``https://app.example``) and `allowed_hosts` (``mcp.example``, with a port or without) replace the members of that
+    name in `config`.
+
+    `path` is where Streamable HTTP is served, below wherever the application is mounted; unless given, that is at every
+    path that is routed here. `sse_path` and `message_path` are the pair of addresses of the first HTTP transport, which
+    is served where `sse_path` is given. Other paths are answered with 404.
+
+    `principal` is called with each request's scope and gives the user whom it is from, or ``None``. Sessions, streams,
+    and the state of questions belong to that user; to others they do not exist. Unless given, it is what a middleware
+    put at ``scope["user"]``: a string, or an object whose ``identity`` is one. It stays the same from request to
+    request.
+
+    Raises ``ValueError`` where one string is given in place of a collection of them, and where `sse_path` is given and
+    no revision that is served has a handshake, since only those speak that transport.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        *,
+        path: str | None = None,
+        sse_path: str | None = None,
+        message_path: str = "/messages",
+        adapters: AdapterSet | None = None,
+        config: Config | None = None,
+        store: SessionStore | None = None,
+        hub: Hub | None = None,
+        states: StateCodec | None = None,
+        allowed_origins: Collection[str] | None = None,
+        allowed_hosts: Collection[str] | None = None,
+        principal: Principal = principal_of,
+    ) -> None:
+        self._loops = Loops()
+        self._principal = principal
+        self._orphans = Orphans()
+        self._server = Server(
+            registry,
+            runtime=self._loops.runtime(),
+            adapters=adapters,
+            config=Config.of(config, allowed_origins=allowed_origins, allowed_hosts=allowed_hosts),
+            store=store,
+            hub=hub,
+            states=states,
+        )
+        self._lines = (self._server.follow, self._server.relay) if hub is not None else ()
+        self._path = None if path is None else path.rstrip("/")
+        self._message_path = message_path
+        self._pair: tuple[str, ...] = ()
+        if sse_path is not None:
+            self._pair = (sse_path.rstrip("/"), message_path.rstrip("/"))
+            # Refuses here and now what every request would be refused for.
+            self._server.pair_transaction(message_path="")
+
+    @property
+    def server(self) -> Server:
+        """The core's server role, to publish changes with or to drive a transport of one's own."""
+        return self._server
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve what an ASGI server, or a framework, hands on."""
+        kind = scope["type"]
+        if kind == "http":
+            await self._serve(scope, receive, send)
+        elif kind == "lifespan":
+            await self._live(receive, send)
+        elif kind == "websocket":
+            await send({"type": "websocket.close"})
+        else:
+            raise ValueError(f"an mcp_sansio_asgi.Application serves http and lifespan, not {kind}")
+
+    def startup(self) -> None:
+        """With a `hub`, keep in touch with the other workers from now on. The first request does so as well."""
+        lines, self._lines = self._lines, ()
+        loop = self._loops.here()
+        for line in lines:
+            self._orphans.adopt(loop.start(keep_up(line, loop.sleep, logger)))
+
+    def shutdown(self) -> None:
+        """Open streams end as their revision wants it, and new requests are refused. Calls are left to finish.
+
+        For whatever knows first that the server is to stop: most ASGI servers tell their application only once every
+        response has ended.
+        """
+        self._server.shutdown()
+
+    async def close(self) -> None:
+        """`shutdown`, and calls that go on although their client left are cancelled."""
+        self._server.shutdown()
+        await self._orphans.close(self._loops.here().event)
+
+    @asynccontextmanager
+    async def lifespan(self, app: Any = None) -> AsyncIterator[None]:
+        """For a framework's ``lifespan=``, where this is mounted: start and stop with the whole application."""
+        self.startup()
+        try:
+            yield
+        finally:
+            await self.close()
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        open_engine = self._engine_for(scope)
+        if open_engine is None:
+            await _not_found(send)
+            return
+        if self._lines:
+            self.startup()
+        loop = self._loops.here()
+        await Driver(loop, self._orphans, open_engine, self._principal, scope, receive, send).run()
+
+    def _engine_for(self, scope: Scope) -> Callable[..., HttpTransaction] | None:
+        """What makes the engine for that path, or ``None`` where there is nothing."""
+        if self._pair or self._path is not None:
+            below = path_below(scope)
+            if below in self._pair:
+                # A client is told the second address with the prefix that the first was asked for under.
+                where = scope.get("root_path", "") + self._message_path
+                return partial(self._server.pair_transaction, message_path=where)
+            if self._path is not None and below != self._path:
+                return None
+        return self._server.http_transaction
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        """Start and stop as the ASGI server says."""
+        await receive()
+        async with self.lifespan():
+            await send({"type": "lifespan.startup.complete"})
+            await receive()
+        await send({"type": "lifespan.shutdown.complete"})
+
+
+async def _not_found(send: Send) -> None:
+    headers = [(b"content-type", b"text/plain; charset=utf-8")]
+    await send({"type": "http.response.start", "status": 404, "headers": headers})
+    await send({"type": "http.response.body", "body": b"404: nothing is served at this path"})

@@ -1,0 +1,176 @@
+"""Drives one engine of the core with one request: ASGI's messages are facts, and parts of the response messages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import cast
+
+from mcp_sansio import Body, End, Head, HttpTransaction, Part
+from mcp_sansio.driving import Orphans, Task
+from mcp_sansio.hosting import checked_principal
+from mcp_sansio.response_driver import ResponseDriver
+
+from .facts import Message, Principal, Receive, Scope, Send, is_on_loopback, target_of
+from .loops import Loop
+
+#: A client that is refused before it has sent everything often reads its answer only afterwards. So much more is
+#: read and dropped, within this time, before its connection ends.
+_LINGER_BYTES = 8 * 2**20
+_LINGER_SECONDS = 5.0
+#: A body that is there within these seconds lets its connection be used again.
+_GRACE_SECONDS = 0.05
+
+
+class Driver(ResponseDriver):
+    """One request on its way through the core, whose engine `open_engine` makes.
+
+    The application's own coroutine alone sends. Calls are tasks of their own, since they may outlive it, and so is a
+    look out for the client's leaving, once something is waited for.
+    """
+
+    # Defaults stand here, since most requests change none of them.
+    engine: HttpTransaction
+    _loop: Loop
+    _watching: Task | None = None
+    _has_begun = False
+    #: Whether all of the body is here, once a piece of it is.
+    _has_all: bool | None = None
+    _linger = _LINGER_SECONDS
+
+    def __init__(
+        self,
+        loop: Loop,
+        orphans: Orphans,
+        open_engine: Callable[..., HttpTransaction],
+        principal: Principal,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+    ) -> None:
+        super().__init__(loop, orphans)
+        self._scope = scope
+        self._receive = receive
+        self._send = send
+        self.engine = open_engine(
+            principal=checked_principal(principal(scope)),
+            loopback=is_on_loopback(scope),
+            request=scope,
+            wake=self.wake,
+        )
+
+    async def run(self) -> None:
+        """Serve the request."""
+        try:
+            await self._take_in()
+            await self._respond()
+        except ConnectionError:
+            self.disconnect()
+        except BaseException:
+            self.disconnect()  # cancelled: the server stops, or has seen the client leave
+            raise
+        finally:
+            if self._watching is not None:
+                self._watching.cancel()
+            self.leave()
+
+    # The request
+
+    async def _take_in(self) -> None:
+        engine, scope = self.engine, self._scope
+        headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]]
+        engine.receive_request(scope["method"], target_of(scope), headers)
+        due = engine.next_deadline()
+        if due is None or not engine.receiving:
+            return
+        if not await self._loop.within(due, self._take_in_body):
+            engine.handle_timeout(max(due, self._loop.now()))
+            self._linger = 0.0  # it has had its time
+
+    async def _take_in_body(self) -> None:
+        """Read the body, for as long as the engine waits for it."""
+        engine = self.engine
+        while engine.receiving:
+            engine.receive_body(await self._next_piece())
+            if self._has_all:
+                engine.receive_end()
+
+    async def _next_piece(self) -> bytes:
+        message = await self._receive()
+        if message["type"] == "http.disconnect":
+            raise ConnectionResetError("the client left")
+        self._has_all = not message.get("more_body", False)
+        piece: bytes = message.get("body", b"")
+        return piece
+
+    async def _read_and_drop(self) -> None:
+        left = _LINGER_BYTES
+        while left > 0 and not self._has_all:
+            left -= len(await self._next_piece())
+
+    # The response
+
+    async def _respond(self) -> None:
+        """Send the response to its end. Raises ``ConnectionError`` when the client has left."""
+        while True:
+            parts = await self.take()
+            is_whole = not self._has_begun and isinstance(parts[-1], End)
+            if is_whole:
+                await self._send_whole(parts)
+                return
+            self.pause()
+            await self._send_parts(parts)
+            self.resume()
+            if isinstance(parts[-1], End):
+                return
+
+    async def _send_whole(self, parts: list[Part]) -> None:
+        """Send a response at once. The request may still be coming in, which is not read to its end."""
+        if await self._has_come_in():
+            await self._send_parts(parts)
+            return
+        await self._send_parts(parts, more=True)
+        await self._loop.within(self._loop.now() + self._linger, self._read_and_drop)
+        await self._tell({"type": "http.response.body"})
+
+    async def _has_come_in(self) -> bool:
+        """Whether all of the request is here, as far as the core needs a body at all."""
+        if self._scope["method"] != "POST":
+            return True
+        if self._has_all is None and self._linger and all(name != b"expect" for name, _ in self._scope["headers"]):
+            await self._loop.within(self._loop.now() + _GRACE_SECONDS, self._drop_piece)
+        return bool(self._has_all)
+
+    async def _drop_piece(self) -> None:
+        await self._next_piece()
+
+    async def _send_parts(self, parts: list[Part], *, more: bool = False) -> None:
+        if not self._has_begun:
+            self._has_begun = True
+            await self._tell(self._start(cast("Head", parts[0]), is_last=more))
+        data = b"".join([part.data for part in parts if isinstance(part, Body)])
+        more = more or not isinstance(parts[-1], End)
+        # Without data as well: some servers hold a head back until the body begins.
+        await self._tell({"type": "http.response.body", "body": data, "more_body": more})
+
+    def _start(self, head: Head, *, is_last: bool) -> Message:
+        headers = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in head.headers]
+        if is_last and self._scope.get("http_version", "1.1").startswith("1"):
+            headers.append((b"connection", b"close"))
+        return {"type": "http.response.start", "status": head.status, "headers": headers}
+
+    async def _tell(self, message: Message) -> None:
+        try:
+            await self._send(message)
+        except OSError as error:
+            raise ConnectionResetError("the client left") from error
+
+    # The end of the connection
+
+    def watch(self) -> None:
+        """See `ResponseDriver.watch`."""
+        self._watching = self._loop.start(self._look_out())
+
+    async def _look_out(self) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            pass  # the rest of a request that was answered before its end
+        self.lose()

@@ -1,0 +1,151 @@
+"""The event loop that an application runs on, whichever it is: asyncio's, or trio's where there is none of asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import Awaitable, Callable
+from functools import partial
+from threading import get_ident
+from typing import Any, Protocol, TypeVar
+
+from mcp_sansio import Runtime
+from mcp_sansio.response_driver import ServingLoop
+
+from .eager import start_task
+
+T = TypeVar("T")
+
+
+class Loop(ServingLoop, Protocol):
+    """A loop that serves, with what this binding needs besides."""
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the caller runs on it."""
+
+    def sleep(self, seconds: float, /) -> Awaitable[object]:
+        """Wait so many seconds."""
+
+    def run_sync(self, function: Callable[[], T], /) -> Awaitable[T]:
+        """See `Runtime.run_sync`."""
+
+    async def within(self, due: float, work: Callable[[], Awaitable[None]]) -> bool:
+        """Do `work` until `due`, and say whether it came to its end."""
+
+
+class AsyncioLoop:
+    """The running loop of asyncio, or one with the same interface."""
+
+    event = asyncio.Event
+    sleep = staticmethod(asyncio.sleep)
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._thread = get_ident()
+        self.now = time.monotonic
+        self.start = partial(start_task, self._loop)
+        self.call_soon = self._loop.call_soon
+
+    @property
+    def is_current(self) -> bool:
+        """See `Loop.is_current`."""
+        return asyncio.get_running_loop() is self._loop
+
+    def call_at(self, when: float, callback: Callable[[], Any], /) -> asyncio.TimerHandle:
+        """See `ServingLoop.call_at`."""
+        return self._loop.call_later(when - self.now(), callback)
+
+    def run_in_loop(self, callback: Callable[[], None], /) -> None:
+        """See `Runtime.run_in_loop`. Nothing happens where the loop is closed: nobody is left to be told."""
+        if self._thread == get_ident():
+            callback()
+            return
+        try:
+            self._loop.call_soon_threadsafe(callback)
+        except RuntimeError:
+            if not self._loop.is_closed():
+                raise
+
+    def run_sync(self, function: Callable[[], T], /) -> Awaitable[T]:
+        """See `Runtime.run_sync`."""
+        return asyncio.to_thread(function)
+
+    async def within(self, due: float, work: Callable[[], Awaitable[None]]) -> bool:
+        """See `Loop.within`."""
+        limit = asyncio.timeout(due - self.now())
+        try:
+            async with limit:
+                await work()
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            return False
+        return True
+
+
+class Loops:
+    """The loop that serves, once one does: applications are made before there is one."""
+
+    def __init__(self) -> None:
+        self._loop: Loop | None = None
+
+    def here(self) -> Loop:
+        """The running loop, on which it serves from now on."""
+        if self._loop is None or not self._loop.is_current:
+            self._loop = _running_loop()
+        return self._loop
+
+    def runtime(self) -> Runtime:
+        """The core's runtime on this loop. Its clock can be read in any thread."""
+        return Runtime(
+            now=time.monotonic,
+            token_bytes=secrets.token_bytes,
+            event=partial(Flag, self),
+            run_sync=self._run_sync,
+            run_in_loop=self._run_in_loop,
+        )
+
+    async def _run_sync(self, function: Callable[[], T], /) -> T:
+        return await self.here().run_sync(function)
+
+    def _run_in_loop(self, function: Callable[[], None], /) -> None:
+        """See `Runtime.run_in_loop`. While nothing is served, any thread will do."""
+        if self._loop is None:
+            function()
+        else:
+            self._loop.run_in_loop(function)
+
+
+class Flag:
+    """An event for whichever loop waits for it. The core makes some before there is one."""
+
+    def __init__(self, loops: Loops) -> None:
+        self._loops = loops
+        self._is_set = False
+        self._event: Any = None
+
+    def set(self) -> None:
+        """See `mcp_sansio.runtime.Event`."""
+        self._is_set = True
+        if self._event is not None:
+            self._event.set()
+
+    async def wait(self) -> None:
+        """See `mcp_sansio.runtime.Event`."""
+        if self._is_set:
+            return
+        if self._event is None:
+            self._event = self._loops.here().event()
+        await self._event.wait()
+
+
+def _running_loop() -> Loop:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        from .on_trio import TrioLoop  # what is not asyncio is trio, which then is installed
+
+        return TrioLoop()
+    return AsyncioLoop()
