@@ -48,9 +48,13 @@ class EngineServer:
             self._process = None
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal to all of its processes."""
+        """Send a signal to all of its processes, of which PostgreSQL has one for each connection."""
         assert self._process is not None
-        os.killpg(self._process.pid, number)
+        for process in [self._process.pid, *_children(self._process.pid)]:
+            try:
+                os.kill(process, number)
+            except ProcessLookupError:
+                pass  # it has ended by itself
 
     def spawn(self, log: int) -> subprocess.Popen[bytes]:
         """Start the program."""
@@ -122,6 +126,18 @@ class PostgresServer(EngineServer):
         """See `EngineServer.answers`: it takes connections, and refuses them, while it starts."""
         ready = [str(Path(self.program).with_name("pg_isready")), "-q", "-h", str(self.folder)]
         return subprocess.run(ready, check=False).returncode == 0
+
+
+def _children(process: int) -> list[int]:
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            _, _, fields = stat.read_text("utf-8", "replace").rpartition(")")
+        except OSError:
+            continue  # it has ended meanwhile
+        if int(fields.split()[1]) == process:
+            found.append(int(stat.parent.name))
+    return found
 
 
 SERVERS: dict[str, type[EngineServer]] = {"redis": RedisServer, "postgres": PostgresServer}
