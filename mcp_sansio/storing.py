@@ -151,6 +151,11 @@ class Opening(Generic[T]):
                 await self._attempt.wait()
         return kept.value
 
+    @property
+    def opened(self) -> T | None:
+        """What is open, or ``None``."""
+        return None if self._kept is None else self._kept.value
+
     async def close(self) -> None:
         """Close what is open. Whoever needs it next opens it again."""
         kept = self._kept

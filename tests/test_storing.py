@@ -73,8 +73,10 @@ def test_it_is_opened_once_for_all_who_come() -> None:
     door = Door()
     comers = [door.scheduler.start(door.opening.get()) for _ in range(3)]
     door.scheduler.run()
+    assert door.opening.opened is None
     door.may_go_on.set()
     door.scheduler.run()
+    assert door.opening.opened == 1
     assert [comer.result() for comer in comers] == [1, 1, 1]
     assert door.scheduler.complete(door.opening.get()) == 1
     assert (door.attempts, door.closed) == ([1], [])
@@ -91,7 +93,7 @@ def test_it_is_opened_anew_once_it_was_closed(how: str) -> None:
         door.scheduler.complete(door.opening.close())
     else:
         door.opening.give_up()
-    assert door.closed == [1]
+    assert (door.closed, door.opening.opened) == ([1], None)
     assert door.scheduler.complete(door.opening.get()) == 2
     door.scheduler.complete(door.opening.close())
     assert (door.closed, len(door.scheduler)) == ([1, 2], 0)

@@ -224,7 +224,7 @@ async def test_closing_ends_who_waits_and_what_is_used_opens_again(engine: str, 
         waiting = asyncio.create_task(store.hub.poll("t", 0))
         await store.create("k", {}, ttl=60)
         await store.close()
-        with pytest.raises(StoreUnavailable):
+        with pytest.raises(StoreUnavailable, match="it was closed"):
             await waiting
         await store.close()
         assert await store.get("k") == SessionRecord({}, 1)

@@ -95,6 +95,8 @@ class Server:
             async with asyncio.timeout(2 * self.timeout), pool.connection() as connection:
                 return await (await connection.execute(statement, parameters, binary=True)).fetchall()
         except (Error, OSError) as error:
+            if self._pool.opened is not pool:
+                raise StoreUnavailable("PostgreSQL: it was closed") from error
             raise told(error) from error
 
     async def connect(self) -> Connection:

@@ -67,8 +67,12 @@ class Server:
         client = await self._client.get()
         try:
             return await work(client)
-        except (RedisError, OSError) as error:
-            raise _told(error) from error
+        except Exception as error:
+            if self._client.opened is not client:  # which redis-py answers with errors of all kinds
+                raise StoreUnavailable("Redis: it was closed") from error
+            if isinstance(error, RedisError | OSError):
+                raise _told(error) from error
+            raise
 
     async def run(self, script: str, keys: list[bytes], arguments: list[Any]) -> Any:
         """What a script comes to, which is one step for everybody else. Raises like `ask`."""
