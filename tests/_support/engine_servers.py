@@ -61,9 +61,10 @@ class EngineServer:
         raise NotImplementedError
 
     def run(self, words: list[str], log: int, user: str | None = None) -> subprocess.Popen[bytes]:
-        """Start it with those words behind its name, in a session of its own."""
+        """Start it with those words behind its name, and have it end if the tests do so without saying."""
+        setpriv = shutil.which("setpriv")
         return subprocess.Popen(
-            [self.program, *words],
+            [*([setpriv, "--pdeathsig", "KILL"] if setpriv else []), self.program, *words],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

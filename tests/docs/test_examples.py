@@ -14,7 +14,10 @@ DOCS = support.ROOT / "docs"
 READMES = [support.ROOT / "README.md", *sorted((support.ROOT / "bindings").glob("*/README.md"))]
 PAGES = [*READMES, *sorted(path for path in DOCS.rglob("*.md") if "_build" not in path.parts)]
 # Pages that would be of no use without an example.
-TAUGHT = ("getting-started", "handlers", "asking", "client", "testing", "transport", "aiohttp", "asgi", "stdio")
+TAUGHT = (
+    *("getting-started", "handlers", "asking", "client", "testing", "transport"),
+    *("aiohttp", "asgi", "stdio", "stores"),
+)
 TEACHING = ["README.md", *(f"docs/{name}.md" for name in TAUGHT)]
 
 
