@@ -50,7 +50,9 @@ class EngineServer:
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to all of its processes, of which PostgreSQL has one for each connection."""
         assert self._process is not None
-        for process in [self._process.pid, *_children(self._process.pid)]:
+        parent = self._process.pid
+        os.kill(parent, signal.SIGSTOP)  # so that it makes no more of them meanwhile
+        for process in [*_children(parent), parent]:
             try:
                 os.kill(process, number)
             except ProcessLookupError:
