@@ -64,7 +64,10 @@ class SessionStore(Protocol):
         """The live record under `key`, or ``None``. With `ttl` its expiry is renewed, on the same way."""
 
     async def save(self, key: str, data: Mapping[str, JSON], *, expected: int, ttl: float) -> bool:
-        """Replace the data and renew the expiry. False where the record is gone or its version is not `expected`."""
+        """Replace the data and renew the expiry. False where the record is gone or its version is not `expected`.
+
+        The version is `expected` + 1 then.
+        """
 
     async def touch(self, key: str, *, ttl: float) -> bool:
         """Renew the expiry alone. False where the record is gone."""
@@ -208,14 +211,15 @@ class Session:
     async def write(self, change: Callable[[Mapping[str, JSON]], Mapping[str, JSON]]) -> None:
         """Replace the whole record, the library's own members included. Raises `SessionExpired`."""
         for _ in range(_SAVE_ATTEMPTS):
-            data = change(self.record.data)
-            saved = await self._store.save(self._key, data, expected=self.record.version, ttl=self._ttl)
+            data, version = change(self.record.data), self.record.version
+            if await self._store.save(self._key, data, expected=version, ttl=self._ttl):
+                # What this write made, whatever others have made of it since.
+                self.record = SessionRecord(msgspec.json.decode(msgspec.json.encode(data)), version + 1)
+                return
             fresh = await self._store.get(self._key)
             if fresh is None:
                 raise SessionExpired("the session expired during a write")
             self.record = fresh
-            if saved:
-                return
         raise SessionExpired("the session kept losing its writes to other workers")
 
 

@@ -30,15 +30,17 @@ class Config:
     server says that it announces nothing, and has no streams to listen on, for hosts that would hold a thread for each.
 
     State: `session_ttl` is the idle life of a session, `state_ttl` that of a ``requestState``, and `max_state` bounds
-    what is kept behind one (the handler's state and the answers of earlier rounds). `require_session` refuses what
-    comes without a session on the revisions that have them, and `deletable_sessions` lets clients end theirs. With
-    `asks_store_at_once` a store that never waits (`SessionStore`) is asked in the middle of a request; without, by way
-    of the driver, as every other is.
+    what is kept behind one (the handler's state and the answers of earlier rounds). Without `opens_sessions` a
+    handshake over HTTP opens none, for workers that share nothing: such a client is served, and nothing is remembered
+    of it. `require_session` refuses what comes without a session on the revisions that have them, and
+    `deletable_sessions` lets clients end theirs. With `asks_store_at_once` a store that never waits (`SessionStore`) is
+    asked in the middle of a request; without, by way of the driver, as every other is.
 
     HTTP: `allowed_origins` are full origins (``https://app.example``) and `allowed_hosts` names with an optional port,
     besides the loopback names on a loopback socket; ``"*"`` allows any.
 
-    Raises ``ValueError`` for a limit that is no number above zero, and for one string where a collection is meant.
+    Raises ``ValueError`` for a limit that is no number above zero, for one string where a collection is meant, and for
+    sessions that are required and never opened.
     """
 
     max_message: int = 16 * 2**20
@@ -67,6 +69,7 @@ class Config:
     session_ttl: float = 1800.0
     state_ttl: float = 900.0
     max_state: int = 64 * 2**10
+    opens_sessions: bool = True
     require_session: bool = False
     deletable_sessions: bool = False
     asks_store_at_once: bool = True
@@ -81,6 +84,8 @@ class Config:
                 _check_names(field.name, value)
             elif not isinstance(field.default, bool):
                 check_limit(f"Config.{field.name}", value)
+        if self.require_session and not self.opens_sessions:
+            raise ValueError("Config.require_session needs Config.opens_sessions: there would be no way in")
 
     @classmethod
     def of(cls, config: Config | None, **given: Any) -> Config:

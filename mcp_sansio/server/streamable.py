@@ -232,6 +232,11 @@ class StreamableTransaction(HttpTransaction):
     def _initialize(self, call: Call, reply: PostReply) -> None:
         if self.query.get(PIN) is None:
             call.adapter = self.server.adapters.negotiate(call.params["protocolVersion"])
+        outcome = self.server.dispatcher.immediate(call)
+        assert outcome is not None
+        if not self.config.opens_sessions:
+            self._reply_at_once(call, outcome, reply)
+            return
         session_id = self.server.runtime.token()
         record = new_session(call.adapter.version, call.adapter.client_info_for(call.params), self.principal)
 
@@ -239,8 +244,6 @@ class StreamableTransaction(HttpTransaction):
             await self.server.store.create(session_key(session_id), record, ttl=self.config.session_ttl)
 
         def opened() -> None:
-            outcome = self.server.dispatcher.immediate(call)
-            assert outcome is not None
             self.extra_headers = ((SESSION_HEADER, session_id),)
             self._reply_at_once(call, outcome, reply)
 

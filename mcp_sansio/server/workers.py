@@ -55,6 +55,8 @@ class Workers:
         """Hear what the others say, for ever. Raises what the hub raises; call it again to go on from there."""
         assert self._hub is not None
         if self._cursor is None:
+            # Now, and not before: a process may have been copied since, and each copy is another worker.
+            self._me = self._server.runtime.token()
             self._cursor = await self._hub.position(TOPIC)
         self._following.set()
         while True:

@@ -208,7 +208,8 @@ class Client(speak.Speaker):
         if self.adapter.has_handshake:
             opened = await self.post(self.initialize(), headers={"MCP-Protocol-Version": None})
             assert opened.status == 200, opened
-            self.session = opened.headers["Mcp-Session-Id"]
+            # A proxy in between may have spelt it in its own way.
+            self.session = {name.lower(): value for name, value in opened.headers.items()}["mcp-session-id"]
             assert (await self.post(speak.notification("notifications/initialized"))).status == 202
         return self
 

@@ -376,6 +376,12 @@ class Broken(MemorySessionStore):
             raise self.broken
         return await super().create(key, data, ttl=ttl)
 
+    async def save(self, key: str, data: Any, *, expected: int, ttl: float) -> bool:
+        saved = await super().save(key, data, expected=expected, ttl=ttl)
+        if self.broken:  # it was lost on the way back
+            raise self.broken
+        return saved
+
 
 @pytest.mark.parametrize("failure", [OSError, StoreUnavailable])
 @pytest.mark.parametrize("version", HANDSHAKE)
@@ -484,3 +490,21 @@ def test_a_session_that_ends_under_a_call(
     _, body, _ = transaction.data_to_send()
     assert decode(body.data)["error"] == NO_SESSION  # type: ignore[union-attr]
     assert caplog.records == []
+
+
+@pytest.mark.parametrize("version", HANDSHAKE)
+def test_a_server_that_opens_no_sessions_serves_without(version: str) -> None:
+    """For workers that share nothing: whichever gets a request, none has to know the client."""
+    config = Config(opens_sessions=False)
+    first, second = (Simulation(registry(), config=config) for _ in range(2))
+    speaker = Http(version, first)
+    assert speaker.session is None
+    speaker.simulation = second
+    assert speaker.call("echo", {"text": "x"}).messages[0]["result"]["content"][0]["text"] == "x"
+    assert speaker.request("logging/setLevel", {"level": "debug"}).status == 200
+    assert speaker.get().status == 405
+    speaker.session = "0" * 32
+    assert refused(speaker.call("echo", {"text": "x"}), 404) == NO_SESSION
+    assert len(first.server.store) == len(second.server.store) == 0
+    with pytest.raises(ValueError, match=r"^Config\.require_session needs Config\.opens_sessions"):
+        Config(opens_sessions=False, require_session=True)

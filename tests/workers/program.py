@@ -141,20 +141,24 @@ async def principal(request: web.Request, handler: Any) -> web.StreamResponse:
     return response
 
 
+def application(options: dict[str, Any], **held: Any) -> web.Application:
+    """What serves the shop, with what it shares with other workers."""
+    if options.get("sealed"):
+        held["states"] = SealedState([bytes.fromhex(key) for key in options["sealed"]])
+    config = Config(**{"deletable_sessions": True, "retry": 10, **options.get("config", {})})
+    endpoint = Endpoint(shop(Path(options["folder"])), config=config, **held)
+    app = web.Application(middlewares=[principal])
+    endpoint.setup(app)
+    SseEndpoint(endpoint).setup(app)
+    return app
+
+
 async def main(options: dict[str, Any]) -> None:
     """Serve until SIGTERM."""
-    folder = Path(options["folder"])
     stopped = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
     async with AsyncExitStack() as stack:
-        held = await engine(options, stack)
-        if options.get("sealed"):
-            held["states"] = SealedState([bytes.fromhex(key) for key in options["sealed"]])
-        config = Config(**{"deletable_sessions": True, "retry": 10, **options.get("config", {})})
-        endpoint = Endpoint(shop(folder), config=config, **held)
-        app = web.Application(middlewares=[principal])
-        endpoint.setup(app)
-        SseEndpoint(endpoint).setup(app)
+        app = application(options, **await engine(options, stack))
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=options.get("patience", 10))
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", options.get("port", 0), reuse_port=False).start()
