@@ -6,17 +6,14 @@ import asyncio
 import os
 import time
 from collections.abc import Callable
-from typing import Any
 
-from mcp_sansio import ChildClientApi, Runtime
-from mcp_sansio.stream_driver import StreamDriver
+from mcp_sansio import Runtime
 
-from ._loop import Loop, attach
-from ._process import Child
-from .processes import start
+from ._loop import Loop
+from .processes import ProcessClient
 
 
-class StdioClient(ChildClientApi["asyncio.Future[None]"]):
+class StdioClient(ProcessClient["asyncio.Future[None]"]):
     """Calls a server that it starts as a process: `command` with `args`, over standard input and output.
 
     `command` is found on the PATH of the server's environment. That is what programs need of this process's own (PATH,
@@ -40,8 +37,6 @@ class StdioClient(ChildClientApi["asyncio.Future[None]"]):
     def _lend(self) -> tuple[Runtime, Callable[..., asyncio.Future[None]]]:
         return Runtime(now=time.monotonic, token_bytes=os.urandom, event=asyncio.Event), asyncio.ensure_future
 
-    def _launch(self, *command: Any) -> tuple[StreamDriver, Child]:
-        child, driver = Child(start(*command), self._last_words), self._drive(Loop())
-        attach(driver, child.output, child.input)
-        child.gone.add_done_callback(lambda _: driver.at_end.set())
-        return driver, child
+    def means(self) -> Loop:
+        """See `ProcessClient.means`."""
+        return Loop()

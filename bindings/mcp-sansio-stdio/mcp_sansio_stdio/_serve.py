@@ -16,9 +16,10 @@ from typing import Unpack
 from mcp_sansio import Registry, Runtime, Server, ServerOptions, StreamServing
 
 from ._eager import start
-from ._loop import Loop, attach
+from ._loop import Loop
 from ._threads import DaemonThreads
 from .descriptors import HasDescriptor, descriptor_of
+from .means import attach
 from .takeover import end_without_waiting, private_stdio, signals_to
 
 #: Plain ``def`` handlers that run at once. More wait for their turn.
@@ -110,8 +111,9 @@ async def _run(registry: Registry, source: int, sink: int, threads: DaemonThread
 
 def _serving(server: Server, source: int, sink: int) -> StreamServing:
     loop = asyncio.get_running_loop()
-    serving = StreamServing(server, Loop(), start=partial(start, loop), logger=logging.getLogger("mcp_sansio_stdio"))
-    attach(serving, source, sink)
+    means = Loop()
+    serving = StreamServing(server, means, start=partial(start, loop), logger=logging.getLogger("mcp_sansio_stdio"))
+    attach(serving, means, source, sink)
     return serving
 
 

@@ -5,13 +5,22 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from subprocess import PIPE, Popen
+from typing import Any, TypeVar
 
-from mcp_sansio import ConnectionLost
+from mcp_sansio import ChildClientApi, ConnectionLost
 from mcp_sansio.child_process import LastWords, child_environment
+from mcp_sansio.driving import Task
+from mcp_sansio.stream_driver import StreamDriver
 
-__all__ = ["ChildPipes", "start", "wait_for"]
+from .means import Means, attach
+
+__all__ = ["Child", "ProcessClient", "start", "wait_for"]
+
+T = TypeVar("T", bound=Task)
+
 
 #: What Windows would open for a console program.
 _NO_WINDOW = 0x08000000 if sys.platform == "win32" else 0
@@ -37,29 +46,50 @@ def start(
         raise ConnectionLost(f"cannot start {command!r}: {error}") from error
 
 
-class ChildPipes:
-    """The process `popen` and its pipes, of which `input`, `output` and `errors` are the descriptors."""
+class ProcessClient(ChildClientApi[T]):
+    """A client of a server that this process starts, with the `means` of any event loop."""
 
-    def __init__(self, popen: Popen[bytes], last_words: LastWords) -> None:
+    def means(self) -> Means:
+        """What the event loop lends."""
+        raise NotImplementedError
+
+    def _launch(self, *command: Any) -> tuple[StreamDriver, Child]:
+        loop = self.means()
+        driver = self._drive(loop)
+        child = Child(start(*command), self._last_words, loop, driver.at_end.set)
+        attach(driver, loop, child.output, child.input)
+        return driver, child
+
+
+class Child:
+    """The process `popen` and its pipes: what it says on its error output, and its end, of which `when_gone` is told.
+
+    `input` and `output` are the descriptors of two of them. See `mcp_sansio.child_process.Child`.
+    """
+
+    def __init__(
+        self, popen: Popen[bytes], last_words: LastWords, loop: Means, when_gone: Callable[[], object]
+    ) -> None:
         self._pipes = [pipe for pipe in (popen.stdin, popen.stdout, popen.stderr) if pipe is not None]
-        self.input, self.output, self.errors = (pipe.fileno() for pipe in self._pipes)
-        self.last_words = last_words
+        self.input, self.output, errors = (pipe.fileno() for pipe in self._pipes)
         self._popen = popen
+        self._last_words = last_words
+        self._loop = loop
+        self._when_gone = when_gone
+        self._has_gone = False
+        self._gone, self._silent = loop.event(), loop.event()
+        self._errors = loop.open_source(errors, self._hear)
+        loop.start(self._watch())
 
     @property
     def status(self) -> int | str | None:
-        """See `mcp_sansio.child_process.Child`."""
+        """With what it ended, once that is known: its exit status, or the name of a signal."""
         code = self._popen.returncode
         return code if code is None or code >= 0 else signal.Signals(-code).name
 
     def close_input(self) -> None:
         """Write no more to it."""
         self._pipes[0].close()
-
-    def close(self) -> None:
-        """Let go of the pipes, which nothing else may use any more."""
-        for pipe in self._pipes:
-            pipe.close()
 
     def signal(self, name: str) -> None:
         """Send a signal to the process and all that it started, as far as they did not leave its session."""
@@ -70,6 +100,42 @@ class ChildPipes:
                 os.killpg(self._popen.pid, getattr(signal, name))
         except OSError:
             pass  # there is nobody left
+
+    def close(self) -> None:
+        """Let go of the pipes, which nothing else may use any more."""
+        self._errors.close()
+        for pipe in self._pipes:
+            pipe.close()
+
+    async def has_gone(self, within: float) -> bool:
+        """Whether the process has ended, which it has so many seconds for."""
+        await self._loop.within(within, self._gone.wait)
+        return self._has_gone
+
+    async def is_silent(self, within: float, silent: Callable[[], Awaitable[object]]) -> None:
+        """Wait for the end of its error output, after `silent`. Who holds the pipes has a moment to let go."""
+
+        async def both() -> None:
+            await silent()
+            await self._silent.wait()
+
+        await self._loop.within(within, both)
+
+    async def reaped(self, within: float) -> None:
+        """Wait for the status of the process, after which its number is no longer its own."""
+        await self._loop.within(within, lambda: self._loop.in_a_thread(self._popen.wait))
+
+    async def _watch(self) -> None:
+        await self._loop.in_a_thread(partial(wait_for, self._popen))
+        self._has_gone = True
+        self._gone.set()
+        self._when_gone()
+
+    def _hear(self, data: bytes) -> None:
+        """Take everything, all the time: a server that cannot write its errors does not answer either."""
+        self._last_words.receive(data)
+        if not data:
+            self._silent.set()
 
 
 def wait_for(popen: Popen[bytes]) -> None:

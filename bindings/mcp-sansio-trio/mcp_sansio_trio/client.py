@@ -26,7 +26,7 @@ _AT_ONCE = 64 * 2**10
 _FAREWELL = 2.0
 
 
-class Client(Scoped, HttpClientApi):
+class Client(Scoped[Loop], HttpClientApi):
     """Calls the server at `url`, within ``async with``. Nothing is sent before the first call.
 
     `adapter` is the revision to speak, or an `AdapterSet` of those that may be; without it the client finds out what

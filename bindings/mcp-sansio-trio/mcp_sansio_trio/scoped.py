@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from types import TracebackType
-from typing import Self
+from typing import Generic, Self, TypeVar
 
 from mcp_sansio import ClientApi
 
 from .loop import Loop
 
+L = TypeVar("L", bound=Loop)
 
-class Scoped(ClientApi):
+
+class Scoped(ClientApi, Generic[L]):
     """A client whose tasks are in a `_loop` of its own: it is used as ``async with``, and not otherwise."""
 
-    _loop: Loop
+    _loop: L
 
     async def __aenter__(self) -> Self:
         await self._loop.__aenter__()

@@ -12,10 +12,10 @@ import trio
 
 from mcp_sansio import Registry, Server, ServerOptions, StreamServing
 from mcp_sansio_stdio.descriptors import HasDescriptor, descriptor_of
+from mcp_sansio_stdio.means import attach
 from mcp_sansio_stdio.takeover import end_without_waiting, private_stdio, signals_to
 
-from .descriptors import attach
-from .loop import Loop
+from .descriptors import StdioLoop
 from .runtime import runtime_of
 
 Stop = Callable[[], object]
@@ -63,12 +63,9 @@ async def serve_stdio(
 
 
 async def _serve(served: Registry | Server, source: int, sink: int, options: ServerOptions, stops: list[Stop]) -> None:
-    async with Loop() as loop:
-        server = (
-            served
-            if isinstance(served, Server)
-            else Server(served, runtime=runtime_of(loop.time, loop.run_in_loop), **options)
-        )
+    async with StdioLoop() as loop:
+        runtime = runtime_of(loop.time, loop.run_in_loop)
+        server = served if isinstance(served, Server) else Server(served, runtime=runtime, **options)
         serving = StreamServing(server, loop, start=loop.start, logger=logging.getLogger("mcp_sansio_trio"))
         attach(serving, loop, source, sink)
         stops.append(partial(loop.call_from_anywhere, serving.shut_down))
