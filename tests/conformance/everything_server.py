@@ -464,7 +464,20 @@ def serve_aiohttp(listener: socket.socket) -> None:
     web.run_app(Endpoint(build(asyncio.sleep), config=CONFIG).app("/mcp"), sock=listener, print=None)
 
 
-BINDINGS = {"aiohttp": serve_aiohttp}
+def serve_asgi(listener: socket.socket) -> None:
+    """The same by the ASGI binding, under uvicorn."""
+    import asyncio
+
+    import uvicorn
+
+    from mcp_sansio_asgi import Application
+
+    app = Application(build(asyncio.sleep), config=CONFIG, path="/mcp")
+    served = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1)
+    uvicorn.Server(served).run(sockets=[listener])
+
+
+BINDINGS = {"aiohttp": serve_aiohttp, "asgi": serve_asgi}
 
 
 def main() -> None:

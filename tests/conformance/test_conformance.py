@@ -26,10 +26,11 @@ import conformance
 import support
 from conformance import Tally, faults_of, successes, table
 
-support.need("mcp_sansio_aiohttp")
 support.need("jsonschema")
 SUITE = conformance.command()
 
+#: The bindings that serve, each with what it needs.
+BINDINGS = {"aiohttp": ("mcp_sansio_aiohttp",), "asgi": ("mcp_sansio_asgi", "uvicorn")}
 #: Scenarios of extensions that this library does not have. A frozen set of requirements runs them without scoring them.
 EXTENSIONS = (
     *("tasks-lifecycle", "tasks-capability-negotiation", "tasks-wire-fields", "tasks-request-state-removal"),
@@ -47,9 +48,11 @@ def run(folder: Path, url: str, *options: str) -> tuple[list[Tally], int]:
     return sorted(map(Tally.of, folder.iterdir()), key=lambda tally: tally.scenario), made.returncode
 
 
-@pytest.fixture(scope="module", params=["aiohttp"])
+@pytest.fixture(scope="module", params=BINDINGS)
 def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The URL of the everything-server, served by each binding in turn. It must not have logged a single traceback."""
+    for module in BINDINGS[request.param]:
+        support.need(module)
     log = tmp_path_factory.mktemp("server") / "log"
     command = [sys.executable, str(Path(__file__).with_name("everything_server.py")), "--binding", request.param]
     with log.open("w") as errors, subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True) as server:

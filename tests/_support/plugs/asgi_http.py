@@ -156,4 +156,4 @@ def shutdown_trigger(app: Any, ready: Callable[[], None], stop: Flag) -> Callabl
     return trigger
 
 
-PLUGS = [Uvicorn()]
+PLUGS = [Uvicorn(), Hypercorn(), HypercornOnTrio()]
