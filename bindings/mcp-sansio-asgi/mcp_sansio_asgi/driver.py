@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import cast
 
 from mcp_sansio import Body, End, Head, HttpTransaction, Part
@@ -17,7 +18,8 @@ from .loops import Loop
 #: read and dropped, within this time, before its connection ends.
 _LINGER_BYTES = 8 * 2**20
 _LINGER_SECONDS = 5.0
-#: A body that is there within these seconds lets its connection be used again.
+#: A small body, of which nothing was wanted, is read first, where it is there already: its connection goes on.
+_GRACE_BYTES = 2**16
 _GRACE_SECONDS = 0.05
 
 
@@ -102,10 +104,10 @@ class Driver(ResponseDriver):
         piece: bytes = message.get("body", b"")
         return piece
 
-    async def _read_and_drop(self) -> None:
-        left = _LINGER_BYTES
-        while left > 0 and not self._has_all:
-            left -= len(await self._next_piece())
+    async def _read_and_drop(self, most: int) -> None:
+        """Read the rest of the body, or about that many bytes of it."""
+        while most > 0 and not self._has_all:
+            most -= len(await self._next_piece())
 
     # The response
 
@@ -129,7 +131,7 @@ class Driver(ResponseDriver):
             await self._send_parts(parts)
             return
         await self._send_parts(parts, more=True)
-        await self._loop.within(self._loop.now() + self._linger, self._read_and_drop)
+        await self._loop.within(self._loop.now() + self._linger, partial(self._read_and_drop, _LINGER_BYTES))
         await self._tell({"type": "http.response.body"})
 
     async def _has_come_in(self) -> bool:
@@ -137,11 +139,8 @@ class Driver(ResponseDriver):
         if self._scope["method"] != "POST":
             return True
         if self._has_all is None and self._linger and all(name != b"expect" for name, _ in self._scope["headers"]):
-            await self._loop.within(self._loop.now() + _GRACE_SECONDS, self._drop_piece)
+            await self._loop.within(self._loop.now() + _GRACE_SECONDS, partial(self._read_and_drop, _GRACE_BYTES))
         return bool(self._has_all)
-
-    async def _drop_piece(self) -> None:
-        await self._next_piece()
 
     async def _send_parts(self, parts: list[Part], *, more: bool = False) -> None:
         if not self._has_begun:

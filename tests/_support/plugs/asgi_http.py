@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import Any, ClassVar
 
 from flags import Flag
 from mcp_sansio import Registry
 from plugs import HttpServer, Serving, Settings
+from plugs.trio_http_server import threads_that_end
 from worlds import Asyncio, Trio, World, in_a_thread
 
 
@@ -28,6 +29,8 @@ class AsgiServer(HttpServer):
     """`Application`, under a server that a subclass runs."""
 
     lacks: ClassVar[Mapping[str, str]] = {"http": "HTTP is read by the ASGI server, whichever it is."}
+    #: Whether the server runs on trio.
+    on_trio: ClassVar[bool] = False
 
     @contextmanager
     def serve(self, registry: Registry, settings: Settings) -> Iterator[Serving]:
@@ -45,12 +48,12 @@ class AsgiServer(HttpServer):
             listener.close()
             stopped.set()
 
-        with in_a_thread(self.world(), serve) as serving:
+        with threads_that_end() if self.on_trio else nullcontext(), in_a_thread(self.world(), serve) as serving:
             yield serving
 
     def world(self) -> World:
         """Where the server runs."""
-        return Asyncio()
+        return Trio() if self.on_trio else Asyncio()
 
     async def run(
         self, app: Any, listener: socket.socket, patience: float, ready: Callable[[], None], stop: Flag
@@ -109,10 +112,7 @@ class HypercornOnTrio(Hypercorn):
 
     name = "asgi, hypercorn on trio"
     needs = ("mcp_sansio_asgi", "hypercorn", "trio")
-
-    def world(self) -> World:
-        """See `AsgiServer.world`."""
-        return Trio()
+    on_trio = True
 
     async def run(
         self, app: Any, listener: socket.socket, patience: float, ready: Callable[[], None], stop: Flag

@@ -55,12 +55,12 @@ class TrioServer(HttpServer):
                 endpoint.shutdown()
             stopped.set()
 
-        with _threads_that_end(), in_a_thread(Trio(), serve) as serving:
+        with threads_that_end(), in_a_thread(Trio(), serve) as serving:
             yield serving
 
 
 @contextmanager
-def _threads_that_end() -> Iterator[None]:
+def threads_that_end() -> Iterator[None]:
     """trio keeps idle threads for ten seconds, which is a long time to look for what is left."""
     from trio._core import _thread_cache
 
