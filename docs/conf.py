@@ -42,7 +42,12 @@ nitpick_ignore_regex = [
     # What an `Adapter` is handed; only who writes one meets these, and reads them where they are.
     ("py:.*", r"mcp_sansio\.(specs\.\w*Spec|call\.(DecodeFailure|Reply)|dispatcher\.\w+|adapters\.\w+\.\w+)"),
     # The engine's half of an `Exchange`, and other makings that nobody outside makes.
-    ("py:.*", r"mcp_sansio\.(asker\.\w+|client\.calls\.Purpose|driving\.(Handle|Place|RunningTask|Task))"),
+    (
+        "py:.*",
+        r"mcp_sansio\.(asker\.\w+|client\.calls\.Purpose|driving\.(Handle|Place|RunningTask|Task)|storing\.Task)",
+    ),
+    # What a store makes its hub of.
+    ("py:.*", r"mcp_sansio_(sqlite|redis|postgres)\.(database|server)\.\w+"),
     ("py:.*", r"mcp_sansio\.testing\.(loops|recorded|simulation|transcript)\.\w+"),
 ]
 

@@ -121,7 +121,7 @@ class MemorySessionStore:
         if entry is None or entry.expires <= self._clock():
             return None
         if ttl is not None:
-            await self.touch(key, ttl=ttl)
+            self._renew(key, ttl)
         return SessionRecord(msgspec.json.decode(entry.data), entry.version)
 
     async def save(self, key: str, data: Mapping[str, JSON], *, expected: int, ttl: float) -> bool:
@@ -138,16 +138,19 @@ class MemorySessionStore:
     async def touch(self, key: str, *, ttl: float) -> bool:
         """See `SessionStore.touch`."""
         self._sweep()
+        return self._renew(key, ttl)
+
+    async def delete(self, key: str) -> None:
+        """See `SessionStore.delete`."""
+        self._drop(key)
+
+    def _renew(self, key: str, ttl: float) -> bool:
         entry = self._drop(key)
         if entry is None:
             return False
         entry.ttl = ttl
         self._put(key, entry)
         return True
-
-    async def delete(self, key: str) -> None:
-        """See `SessionStore.delete`."""
-        self._drop(key)
 
     def _put(self, key: str, entry: _Entry) -> None:
         entry.expires = self._clock() + entry.ttl

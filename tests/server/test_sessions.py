@@ -383,6 +383,45 @@ class Broken(MemorySessionStore):
         return saved
 
 
+class Counted(MemorySessionStore):
+    """A store that keeps account of how often it is asked."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.asked: list[str] = []
+
+    async def create(self, key: str, data: Any, *, ttl: float) -> bool:
+        self.asked.append("create")
+        return await super().create(key, data, ttl=ttl)
+
+    async def get(self, key: str, *, ttl: float | None = None) -> Any:
+        self.asked.append("get")
+        return await super().get(key, ttl=ttl)
+
+    async def save(self, key: str, data: Any, *, expected: int, ttl: float) -> bool:
+        self.asked.append("save")
+        return await super().save(key, data, expected=expected, ttl=ttl)
+
+    async def touch(self, key: str, *, ttl: float) -> bool:
+        self.asked.append("touch")
+        return await super().touch(key, ttl=ttl)
+
+
+@pytest.mark.parametrize("version", HANDSHAKE)
+def test_a_request_asks_its_store_once(version: str) -> None:
+    simulation = Simulation(registry())
+    store = simulation.server.store = Counted(clock=simulation.clock)
+    speaker = Http(version, simulation)
+    assert store.asked == ["create", "get"], "the handshake, and the notification that ends it"
+    store.asked.clear()
+    for ask in (lambda: speaker.request("tools/list"), lambda: speaker.call("echo", {"text": "a"}), speaker.get):
+        ask()
+        assert store.asked == ["get"]
+        store.asked.clear()
+    speaker.call("count")
+    assert store.asked == ["get", "save"]
+
+
 @pytest.mark.parametrize("failure", [OSError, StoreUnavailable])
 @pytest.mark.parametrize("version", HANDSHAKE)
 def test_a_store_that_fails(version: str, failure: type[Exception], caplog: pytest.LogCaptureFixture) -> None:

@@ -56,6 +56,22 @@ async def test_a_server_that_is_full_says_so_and_keeps_what_it_has() -> None:
             assert await store.save("k", {"n": 2}, expected=1, ttl=60) is True
 
 
+async def test_a_server_that_became_a_replica_is_connected_to_anew() -> None:
+    with running("redis") as server:
+        async with asyncio.timeout(PATIENCE), Redis.from_url(server.url) as client, RedisStore(server.url) as store:
+            await store.create("k", {}, ttl=60)
+            before = {entry["id"] for entry in await client.client_list()}
+            await client.replicaof("127.0.0.1", 9)
+            for work in (store.create("l", {}, ttl=60), store.save("k", {}, expected=1, ttl=60)):
+                with pytest.raises(StoreUnavailable, match=r"(?i)^Redis: .*read.?only"):
+                    await work
+            await client.replicaof("NO", "ONE")
+            assert await store.create("l", {}, ttl=60) is True
+            after = {entry["id"] for entry in await client.client_list()}
+            assert len(after) == len(before)
+            assert len(after & before) == 1, "the one that asks"
+
+
 @pytest.mark.parametrize("url", ["", "localhost", "http://localhost", "redis://localhost:port"])
 def test_what_is_no_url_of_redis_is_refused_at_once(url: str) -> None:
     with pytest.raises(ValueError, match=r".+"):

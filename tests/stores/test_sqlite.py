@@ -223,6 +223,39 @@ async def test_a_full_file_says_so_and_keeps_what_it_has(tmp_path: Path, caplog:
     assert path.stat().st_size <= 200_000
 
 
+_FAILS_TO_WRITE = """
+import asyncio, resource, signal, sys
+from mcp_sansio import StoreUnavailable
+from mcp_sansio_sqlite import SqliteStore
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+def limit(size):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+async def main():
+    async with SqliteStore(sys.argv[1]) as store:
+        await store.create("before", {"n": 1}, ttl=60)
+        limit(300_000)
+        written = 0
+        try:
+            while True:
+                await store.create(f"k{written}", {"text": "x" * 1_000}, ttl=60)
+                written += 1
+        except StoreUnavailable as error:
+            print(str(error).replace(sys.argv[1], "PATH"))
+        print((await store.get("before")).data)
+        limit(resource.RLIM_INFINITY)
+        kept = [await store.get(f"k{number}") is not None for number in range(written)]
+        print(written > 10, all(kept), await store.create("after", {}, ttl=60))
+asyncio.run(main())
+"""
+
+
+def test_a_disk_that_fails_loses_nothing_that_was_written(tmp_path: Path) -> None:
+    command = [sys.executable, "-W", "error", "-c", _FAILS_TO_WRITE, str(tmp_path / "mcp.sqlite")]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    lines = "SQLite, PATH: disk I/O error\n{'n': 1}\nTrue True True\n"
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, lines, "")
+
+
 async def test_what_is_no_database(tmp_path: Path) -> None:
     path = tmp_path / "mcp.sqlite"
     path.write_bytes(b"no database at all" * 100)

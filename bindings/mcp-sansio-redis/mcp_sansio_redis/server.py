@@ -10,7 +10,7 @@ from typing import Any
 from redis.asyncio import BlockingConnectionPool, Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import RedisError
+from redis.exceptions import ReadOnlyError, RedisError
 
 from mcp_sansio import StoreFull, StoreUnavailable
 from mcp_sansio.storing import Opening, check_schema
@@ -70,6 +70,9 @@ class Server:
         except Exception as error:
             if self._client.opened is not client:  # which redis-py answers with errors of all kinds
                 raise StoreUnavailable("Redis: it was closed") from error
+            if isinstance(error, ReadOnlyError):
+                # It is a replica since it was connected to, and its name may be another server's by now.
+                await client.connection_pool.disconnect(inuse_connections=False)
             if isinstance(error, RedisError | OSError):
                 raise _told(error) from error
             raise
