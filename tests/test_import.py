@@ -5,9 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 
-#: What it needs of the standard library beyond what its three dependencies load: `logging`, the base64 of contents, and
-#: what these are made of. Everything else waits until it is used.
-NEEDED = {"logging", "base64", "atexit", "binascii", "string", "struct", "_string", "_struct", "traceback"}
+#: What it needs of the standard library beyond what its three dependencies load: `logging`, the base64 of contents, the
+#: hosts and queries of HTTP, and what these are made of. Everything else waits until it is used.
+NEEDED = {
+    *("logging", "base64", "atexit", "binascii", "string", "struct", "_string", "_struct", "traceback", "_colorize"),
+    *("urllib", "ipaddress", "math"),
+}
 CODE = """
 import sys
 import attrs, cattrs, cattrs.gen, msgspec, msgspec.json

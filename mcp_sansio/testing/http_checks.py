@@ -250,6 +250,8 @@ async def _shut_down(scene: HttpScene) -> None:
     """Streams end, and nothing begins any more."""
     await scene.open()
     stream = await scene.listen()
+    # By then its driver has nothing to do any more, so that it has to be woken.
+    await scene.echo(4, "a stream is open, and a call beside it is not answered")
     await settled(scene.client.shutdown())
     await stream.end(9, "the server was shut down, and a stream that is open does not end")
     refused = await scene.say(scene.speaker.call("echo", text="too late"))

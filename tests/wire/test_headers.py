@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from ipaddress import IPv6Address
 from typing import Any
 
 import pytest
@@ -270,7 +271,7 @@ HOSTS: list[tuple[str, tuple[str, int | None] | None]] = [
     ("[::1]", ("[::1]", None)),
     ("[0:0:0:0:0:0:0:1]:65535", ("[::1]", 65535)),
     ("[FE80::A]", ("[fe80::a]", None)),
-    ("[::ffff:127.0.0.1]", ("[::ffff:7f00:1]", None)),
+    ("[::ffff:127.0.0.1]", (f"[{IPv6Address('::ffff:7f00:1')}]", None)),  # Python 3.13 spells it with dots
     ("mcp.example.test", ("mcp.example.test", None)),
     ("localhost.evil.test", ("localhost.evil.test", None)),
     ("my_service-1:1", ("my_service-1", 1)),
