@@ -105,6 +105,7 @@ class Loops:
             event=partial(Flag, self),
             run_sync=self._run_sync,
             run_in_loop=self._run_in_loop,
+            wall_clock=time.time,
         )
 
     async def _run_sync(self, function: Callable[[], T], /) -> T:
