@@ -1,47 +1,40 @@
 """The endpoint of Streamable HTTP: one path for every revision that has it, and POST, GET and DELETE on it.
 
-Here is decided what a request is about: its revision, its session, its messages. How a POST is answered is in `post`,
-what a GET reads in `session_stream`.
+Here is decided what a request is about: its revision, its session, its messages. How a session is found is in
+`session_transaction`, how a POST is answered in `post`, and what a GET reads in `session_stream`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from functools import partial
 from typing import ClassVar
 
 from mcp_sansio.adapters.base import Adapter
 from mcp_sansio.adapters.preamble import PIN, VERSION_HEADER, Preamble
 from mcp_sansio.call import Call, ClientInfo, Decoded, DecodeFailure, Reply
 from mcp_sansio.dispatcher import RUN, Listening
-from mcp_sansio.events import PeerFaulted, StoreNeeded
+from mcp_sansio.events import PeerFaulted
 from mcp_sansio.operation import Operation
 from mcp_sansio.outcome import Failure, FailureKind, Outcome, Rejected, Value
-from mcp_sansio.runtime import finish_now
-from mcp_sansio.storage import STORE_FAULT, SessionRecord, StoreFull, StoreUnavailable
 from mcp_sansio.types import RequestId
 from mcp_sansio.wire.sse import encode_event
 
 from . import gate
-from .calls import RunningCall, logger
-from .http import HttpTransaction
+from .calls import RunningCall
 from .listening import ListenStream
 from .post import PostReply
 from .replies import Replies, expects_reply, quoted_id, usable_id
 from .session_stream import SessionStream
+from .session_transaction import SessionTransaction
 from .sessions import (
     SESSION_HEADER,
-    HttpSession,
-    LiveSession,
     new_session,
-    no_such_session,
     session_key,
 )
 
 _SESSION = SESSION_HEADER.lower()
 
 
-class StreamableTransaction(HttpTransaction):
+class StreamableTransaction(SessionTransaction):
     """A request to the Streamable HTTP endpoint."""
 
     methods: ClassVar[dict[str, str]] = {"GET": "_get", "POST": "_post", "DELETE": "_delete"}
@@ -49,12 +42,9 @@ class StreamableTransaction(HttpTransaction):
     # None of these is there before the request is; a class has them so that making one costs nothing.
     _adapter: Adapter | None = None
     _preamble: Preamble | None = None
-    _session: HttpSession | None = None
-    _live: LiveSession | None = None
     _post_reply: PostReply | None = None
     _listen: ListenStream | None = None
     _stream: SessionStream | None = None
-    _touched: float = 0.0
     _told: bool = False
 
     @property
@@ -248,90 +238,6 @@ class StreamableTransaction(HttpTransaction):
             self._reply_at_once(call, outcome, reply)
 
         self._await_store(create, opened)
-
-    def _load(self, session_id: str, then: Callable[[], None]) -> None:
-        """Find the session and go on with `then`; refuse the request where there is none of this principal."""
-        store, key = self.server.store, session_key(session_id)
-        found: SessionRecord | None = None
-
-        async def get() -> None:
-            nonlocal found
-            record = await store.get(key, ttl=self.config.session_ttl)
-            if record is not None and record.data["principal"] == self.principal:
-                found = record
-
-        def proceed() -> None:
-            if found is None:
-                raise no_such_session()
-            self._session = HttpSession(self.server, session_id, found)
-            self._live = live = self.server.live_session(session_id)
-            self._touched = live.used
-            try:
-                then()
-            finally:
-                self.server.release(live)
-
-        self._await_store(get, proceed)
-
-    def _await_store(self, work: Callable[[], Awaitable[None]], then: Callable[[], None]) -> None:
-        """Have `work` awaited, which asks the store, then go on with `then`."""
-        self._await(work, then, at_once=self.server.asks_store_at_once)
-
-    def _once_told(self, then: Callable[[], None]) -> None:
-        """Go on with `then` once the other workers will hear what they were told, which a reply promises."""
-        workers = self.server.workers
-        self._await(workers.said, then, at_once=workers.has_said_all)
-
-    def _await(self, work: Callable[[], Awaitable[None]], then: Callable[[], None], *, at_once: bool) -> None:
-        """Have `work` awaited, then go on with `then`. A store that fails is the server's fault."""
-
-        async def run() -> None:
-            try:
-                await work()
-            except StoreFull as error:
-                self.refuse(Failure(FailureKind.UNAVAILABLE, str(error)))
-            except StoreUnavailable as error:
-                logger.error("%s", error)  # its text says it all
-                self.refuse(Failure(FailureKind.UNAVAILABLE, STORE_FAULT))
-            except Exception:
-                logger.exception("the session store failed")
-                self.refuse(Failure(FailureKind.UNAVAILABLE, STORE_FAULT))
-            else:
-                self._proceed(then)
-
-        if at_once:
-            finish_now(run())
-        else:
-            self.emit(StoreNeeded(partial(self._then_wake, run)))
-
-    async def _then_wake(self, run: Callable[[], Awaitable[None]]) -> None:
-        await run()
-        self.wake()
-
-    def _proceed(self, then: Callable[[], None]) -> None:
-        if not self.connected:
-            return
-        try:
-            then()
-        except Rejected as rejected:
-            self.refuse(rejected.failure)
-
-    def _touch(self) -> None:
-        """A session with something in flight does not expire."""
-        session, now = self._session, self.server.runtime.now()
-        if session is None or now - self._touched < self.config.session_ttl / 4:
-            return
-        self._touched = now
-        if self._live is not None:
-            self.server.touch(self._live)
-
-        async def touch() -> None:
-            try:
-                await self.server.store.touch(session_key(session.id), ttl=self.config.session_ttl)
-            except Exception:
-                logger.exception("the session store failed")
-
-        self.emit(StoreNeeded(touch))
 
     # GET: a stream of the session
 

@@ -9,17 +9,22 @@ import asyncio
 import itertools
 import json
 import re
+import runpy
 import signal
 import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import support
 from engine_servers import EngineServer, running
+from flags import Flag
+from mcp_sansio import Config, MemoryHub, MemorySessionStore
 from sockets import Client, ClientSession, ClientTimeout, Site, TCPConnector
+from worlds import Trio, in_a_thread
 
 PROGRAM = support.ROOT / "tests" / "workers" / "program.py"
 #: Long enough for a machine that is busy with something else; a test that waits this long has failed.
@@ -231,18 +236,55 @@ class Fleet:
 async def fleet(count: int, folder: Path, **options: Any) -> AsyncIterator[Fleet]:
     """`count` workers behind a splitter. `options` are those of the program; `folder` is for this deployment alone."""
     folder.mkdir(exist_ok=True)
-    async with (
-        Splitter().serving() as splitter,
-        ClientSession(connector=TCPConnector(limit=0, force_close=True), timeout=ClientTimeout(PATIENCE)) as http,
-    ):
-        site = Site(f"http://127.0.0.1:{splitter.port}", http, None)  # type: ignore[arg-type]
-        held = Fleet(splitter, site, {**options, "folder": str(folder)})
+    async with _in_front(folder, options) as held:
         try:
             await held.start(count)
             yield held
         finally:
             for worker in held.workers:
                 await worker.kill()
+
+
+@asynccontextmanager
+async def _in_front(folder: Path, options: dict[str, Any]) -> AsyncIterator[Fleet]:
+    """A deployment without workers yet."""
+    async with (
+        Splitter().serving() as splitter,
+        ClientSession(connector=TCPConnector(limit=0, force_close=True), timeout=ClientTimeout(PATIENCE)) as http,
+    ):
+        site = Site(f"http://127.0.0.1:{splitter.port}", http, None)  # type: ignore[arg-type]
+        yield Fleet(splitter, site, {**options, "folder": str(folder)})
+
+
+class Place:
+    """Where something serves."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+
+
+@asynccontextmanager
+async def trio_fleet(count: int, folder: Path) -> AsyncIterator[Fleet]:
+    """`count` workers on trio, in one process and one run of it: they share what is in memory."""
+    trio, binding = support.need("trio"), support.need("mcp_sansio_trio")
+    folder.mkdir()
+    shop = runpy.run_path(str(PROGRAM.with_name("shop.py")))["shop"]
+
+    async def serve(ready: Callable[[list[int]], None], stop: Flag) -> None:
+        shared = {"store": MemorySessionStore(clock=trio.current_time), "hub": MemoryHub(event=trio.Event)}
+        config = Config(deletable_sessions=True, retry=10)
+        endpoints = [binding.Endpoint(shop(folder, trio.sleep), config=config, **shared) for _ in range(count)]
+        async with trio.open_nursery() as nursery:
+            starts = [partial(binding.serve_http, endpoint, "127.0.0.1", 0) for endpoint in endpoints]
+            ready([(await nursery.start(start))[0][1] for start in starts])
+            await stop.wait()
+            for endpoint in endpoints:
+                endpoint.shutdown()
+
+    with in_a_thread(Trio(), serve) as ports:
+        async with _in_front(folder, {}) as held:
+            held.workers.extend(Place(port) for port in ports)
+            yield held
 
 
 #: What differs from run to run: identifiers of 128 bits, and sealed tokens.

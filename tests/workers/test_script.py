@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import speak
-from many_workers import ENGINES, Engines, Fleet, fleet, without_chance
+from many_workers import ENGINES, Engines, Fleet, fleet, trio_fleet, without_chance
 from mcp_sansio import elicit_accept, elicit_decline
 from sockets import Client, Stream
 
@@ -216,10 +216,10 @@ SCRIPTS: tuple[Script, ...] = (
 )  # fmt: skip
 
 
-async def told(workers: int, folder: Path, options: dict[str, Any]) -> dict[str, list[str]]:
-    """All that is said in the scripts to so many workers, by revision."""
+async def told(deployment: AbstractAsyncContextManager[Fleet]) -> dict[str, list[str]]:
+    """All that is said in the scripts to the workers of a deployment, by revision."""
     said = {}
-    async with fleet(workers, folder, **options) as held:
+    async with deployment as held:
         for version in speak.VERSIONS:
             talk = Talk(held, version)
             for script in SCRIPTS:
@@ -236,8 +236,18 @@ async def test_a_client_cannot_tell_one_worker_from_four(
     engine: str, state: str, engines: Engines, tmp_path: Path
 ) -> None:
     sealed = {"sealed": SEALED} if state == "sealed" else {}
-    one = await told(1, tmp_path / "one", engines.options(engine) | sealed)
-    four = await told(4, tmp_path / "four", engines.options(engine) | sealed)
+    one = await told(fleet(1, tmp_path / "one", **engines.options(engine) | sealed))
+    four = await told(fleet(4, tmp_path / "four", **engines.options(engine) | sealed))
+    assert_alike(one, four)
+
+
+async def test_nor_on_trio(tmp_path: Path) -> None:
+    """What they share is in memory: the libraries of the engines are asyncio's."""
+    assert_alike(await told(trio_fleet(1, tmp_path / "one")), await told(trio_fleet(4, tmp_path / "four")))
+
+
+def assert_alike(one: dict[str, list[str]], four: dict[str, list[str]]) -> None:
+    """Both are the same, and something."""
     for version in speak.VERSIONS:
         assert four[version] == one[version]
         assert len(one[version]) > 60
