@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -10,6 +11,7 @@ import attrs
 
 import speak
 import support
+from flags import PATIENCE
 from mcp_sansio import Exchange, Registry
 from mcp_sansio.wire.json import decode, encode
 
@@ -17,7 +19,7 @@ trio = support.need("trio")
 support.need("mcp_sansio_trio")
 
 import h11  # noqa: E402
-from trio.testing import memory_stream_pair  # noqa: E402
+from trio.testing import memory_stream_pair, wait_all_tasks_blocked  # noqa: E402
 
 from mcp_sansio_trio import Endpoint, serve_http  # noqa: E402
 
@@ -62,6 +64,7 @@ class Kitchen:
     begun: Any = attrs.Factory(trio.Event)
     given_up: Any = attrs.Factory(trio.Event)
     done: Any = attrs.Factory(trio.Event)
+    flooding: Any = attrs.Factory(trio.Event)
 
 
 def kitchen() -> Kitchen:
@@ -95,8 +98,10 @@ def kitchen() -> Kitchen:
     async def flood(ex: Exchange) -> str:
         """Report without end, in long words."""
         number = 0
+        made.flooding.set()
         while True:
             await ex.progress(number, None, "x" * 10_000)
+            await trio.lowlevel.checkpoint()
             number += 1
 
     @registry.tool
@@ -165,6 +170,18 @@ class Wire:
             self.http.start_next_cycle()
         return Response(status, {name.decode(): value.decode() for name, value in fields}, body)
 
+    async def vanish(self, how: str) -> None:
+        """Close the connection, reset it, or end the client's half of it and then close it."""
+        if how == "reset":
+            self.stream.setsockopt(trio.socket.SOL_SOCKET, trio.socket.SO_LINGER, struct.pack("ii", 1, 0))
+        elif how == "half":
+            try:
+                await self.stream.send_eof()
+                await trio.sleep(0.01)
+            except trio.BrokenResourceError:
+                pass  # the server has ended it already
+        await trio.aclose_forcefully(self.stream)
+
     async def until(self, mark: bytes) -> bytes:
         """What comes until `mark` is in it."""
         read = b""
@@ -208,16 +225,32 @@ class Site:
 
     nursery: Any
     address: Any
+    #: How many tasks there are when nobody is connected.
+    tasks: int = 0
     ended: Any = attrs.Factory(trio.Event)
     wires: list[Wire] = attrs.Factory(list)
 
-    async def connect(self, *, context: Any = None) -> Wire:
+    async def connect(self, *, context: Any = None, receive_buffer: int | None = None) -> Wire:
         """A connection to it, by TLS where there is a `context`."""
-        stream: Any = await trio.open_tcp_stream(*self.address[:2])
+        socket = trio.socket.socket()
+        if receive_buffer is not None:
+            socket.setsockopt(trio.socket.SOL_SOCKET, trio.socket.SO_RCVBUF, receive_buffer)
+        try:
+            await socket.connect(self.address)
+        except OSError:
+            socket.close()
+            raise
+        stream: Any = trio.SocketStream(socket)
         if context is not None:
             stream = trio.SSLStream(stream, context, server_hostname="localhost", https_compatible=True)
         self.wires.append(Wire(stream))
         return self.wires[-1]
+
+    async def gone(self) -> None:
+        """Return when no task is left of any connection."""
+        with trio.fail_after(PATIENCE):
+            while trio.lowlevel.current_statistics().tasks_living > self.tasks:
+                await trio.sleep(0.005)
 
 
 @asynccontextmanager
@@ -231,6 +264,8 @@ async def serving(endpoint: Endpoint | Registry, **options: Any) -> AsyncIterato
             site.ended.set()
 
         [site.address] = await nursery.start(serve)
+        await wait_all_tasks_blocked()
+        site.tasks = trio.lowlevel.current_statistics().tasks_living
         try:
             yield site
         finally:

@@ -477,7 +477,20 @@ def serve_asgi(listener: socket.socket) -> None:
     uvicorn.Server(served).run(sockets=[listener])
 
 
-BINDINGS = {"aiohttp": serve_aiohttp, "asgi": serve_asgi}
+def serve_trio(listener: socket.socket) -> None:
+    """Serve ``/mcp`` on `listener` by the trio binding, until interrupted."""
+    import trio
+
+    from mcp_sansio_trio import Endpoint
+
+    async def serve() -> None:
+        listeners = [trio.SocketListener(trio.socket.from_stdlib_socket(listener))]
+        await Endpoint(build(trio.sleep), "/mcp", config=CONFIG).serve_listeners(listeners)
+
+    trio.run(serve)
+
+
+BINDINGS = {"aiohttp": serve_aiohttp, "asgi": serve_asgi, "trio": serve_trio}
 
 
 def main() -> None:

@@ -30,7 +30,11 @@ support.need("jsonschema")
 SUITE = conformance.command()
 
 #: The bindings that serve, each with what it needs.
-BINDINGS = {"aiohttp": ("mcp_sansio_aiohttp",), "asgi": ("mcp_sansio_asgi", "uvicorn")}
+BINDINGS = {
+    "aiohttp": ("mcp_sansio_aiohttp",),
+    "asgi": ("mcp_sansio_asgi", "uvicorn"),
+    "trio": ("mcp_sansio_trio",),
+}
 #: Scenarios of extensions that this library does not have. A frozen set of requirements runs them without scoring them.
 EXTENSIONS = (
     *("tasks-lifecycle", "tasks-capability-negotiation", "tasks-wire-fields", "tasks-request-state-removal"),
