@@ -154,6 +154,16 @@ class Tasks(Generic[K, T]):
             if task is not but:
                 task.cancel()
 
+    async def ended(self, event: Callable[[], Event], *, but: object = None) -> None:
+        """Wait until every task has ended, `but` that one, by what `event` makes.
+
+        What somebody does in a task of his own (see `Place`) is his to wait for.
+        """
+        while tasks := [each for each in self.running.values() if each is not but and hasattr(each, "done")]:
+            over = event()
+            tasks[0].add_done_callback(partial(_set, over))
+            await over.wait()
+
 
 class Orphans:
     """The tasks of a server that belong to no request: calls that go on although their clients have gone."""

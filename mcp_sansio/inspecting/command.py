@@ -30,7 +30,7 @@ from .describing import (
     tool_lines,
 )
 from .questions import answering
-from .words import arguments_of
+from .words import arguments_of, pair_of
 
 #: Exit statuses. Those of a wrong command line (2) and of an interruption (130) are everybody's.
 DONE, FAILED, USAGE, UNREACHABLE, INTERRUPTED = 0, 1, 2, 3, 130
@@ -75,6 +75,31 @@ def seconds(word: str) -> float:
     if not 0 < (given := float(word)) < inf:
         raise ValueError(f"{word} is no time that can pass")
     return given
+
+
+def header_option(parser: argparse.ArgumentParser) -> None:
+    """What can be said about requests: ``options.header`` is pairs of name and value."""
+    parser.add_argument(
+        *("-H", "--header"),
+        action="append",
+        default=[],
+        type=lambda word: tuple(map(str.strip, pair_of(word, ":"))),
+        metavar='"NAME: VALUE"',
+        help="send a header with each request",
+    )
+
+
+def process_options(parser: argparse.ArgumentParser) -> None:
+    """What can be said about a process: ``options.env`` is pairs of name and value, ``options.cwd`` a folder."""
+    parser.add_argument(
+        "--env",
+        action="append",
+        default=[],
+        type=lambda word: pair_of(word, "="),
+        metavar="NAME=VALUE",
+        help="add to the server's environment",
+    )
+    parser.add_argument("--cwd", metavar="FOLDER", help="the server's working directory")
 
 
 class Command:

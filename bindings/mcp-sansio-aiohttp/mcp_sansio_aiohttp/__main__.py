@@ -7,7 +7,7 @@ import signal
 import sys
 from typing import Any
 
-from mcp_sansio.inspecting import Command, Terminal, pair_of
+from mcp_sansio.inspecting import Command, Terminal, header_option
 
 from .client import Client
 
@@ -17,14 +17,8 @@ def client(words: list[str], options: Any, adapters: Any, **more: Any) -> Client
     return Client(words[0], adapters, headers=dict(options.header), **more)
 
 
-def add_options(parser: Any) -> None:
-    """What can be said about the requests."""
-    pair = {"type": lambda word: map(str.strip, pair_of(word, ":")), "metavar": '"NAME: VALUE"'}
-    parser.add_argument("-H", "--header", action="append", default=[], help="send a header with each request", **pair)
-
-
 if __name__ == "__main__":
     # Not Python's own handler, which asyncio would replace by one that has no effect on who waits for a line.
     signal.signal(signal.SIGINT, lambda number, frame: signal.default_int_handler(number, frame))
-    command = Command("python -m mcp_sansio_aiohttp", "URL", client, most=1, add_options=add_options)
+    command = Command("python -m mcp_sansio_aiohttp", "URL", client, most=1, add_options=header_option)
     sys.exit(command.main(sys.argv[1:], asyncio.run, Terminal(sys.stdin, sys.stdout, sys.stderr)))

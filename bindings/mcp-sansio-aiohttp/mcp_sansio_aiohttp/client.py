@@ -57,8 +57,7 @@ class Client(HttpClientApi):
         mine = asyncio.current_task()
         self._begin_to_close(mine)
         try:
-            while others := {task for task in self._tasks.running.values() if type(task) is not Here} - {mine}:
-                await asyncio.wait(others)
+            await self._tasks.ended(asyncio.Event, but=mine)
         finally:
             self._tasks.cancel_all(but=mine)
             self._alarm.stop()

@@ -7,7 +7,7 @@ import signal
 import sys
 from typing import Any
 
-from mcp_sansio.inspecting import Command, Terminal, pair_of
+from mcp_sansio.inspecting import Command, Terminal, process_options
 
 from ._client import StdioClient
 
@@ -18,15 +18,8 @@ def client(words: list[str], options: Any, adapters: Any, **more: Any) -> StdioC
     return StdioClient(words[0], words[1:], adapters, **more)
 
 
-def add_options(parser: Any) -> None:
-    """What can be said about the process."""
-    pair = {"type": lambda word: pair_of(word, "="), "metavar": "NAME=VALUE"}
-    parser.add_argument("--env", action="append", default=[], help="add to the server's environment", **pair)
-    parser.add_argument("--cwd", metavar="FOLDER", help="the server's working directory")
-
-
 if __name__ == "__main__":
     # Not Python's own handler, which asyncio would replace by one that has no effect on who waits for a line.
     signal.signal(signal.SIGINT, lambda number, frame: signal.default_int_handler(number, frame))
-    command = Command("python -m mcp_sansio_stdio", "-- COMMAND [ARGUMENT ...]", client, add_options=add_options)
+    command = Command("python -m mcp_sansio_stdio", "-- COMMAND [ARGUMENT ...]", client, add_options=process_options)
     sys.exit(command.main(sys.argv[1:], asyncio.run, Terminal(sys.stdin, sys.stdout, sys.stderr)))

@@ -15,16 +15,10 @@ if TYPE_CHECKING:
 
 #: What each public name is loaded from, with its first use: a server does without a client, and starts the sooner.
 _PLACES = {
-    "Client": "client",
-    "Endpoint": "endpoint",
-    "HttpLimits": "http_server",
-    "HttpRefusal": "http_server",
-    "Request": "driver",
-    "StdioClient": "stdio_client",
-    "run_stdio": "stdio",
-    "serve_http": "endpoint",
+    "Client": "client", "Endpoint": "endpoint", "HttpLimits": "http_server", "HttpRefusal": "http_server",
+    "Request": "driver", "StdioClient": "stdio_client", "run_stdio": "stdio", "serve_http": "endpoint",
     "serve_stdio": "stdio",
-}
+}  # fmt: skip
 __all__ = [
     "Client", "Endpoint", "HttpLimits", "HttpRefusal", "Request", "StdioClient",
     "run_stdio", "serve_http", "serve_stdio",

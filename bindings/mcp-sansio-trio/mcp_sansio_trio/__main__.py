@@ -8,7 +8,7 @@ from typing import Any
 
 import trio
 
-from mcp_sansio.inspecting import Command, Terminal, pair_of
+from mcp_sansio.inspecting import Command, Terminal, header_option, process_options
 
 from .client import Client
 from .stdio_client import StdioClient
@@ -26,20 +26,13 @@ def client(words: list[str], options: Any, adapters: Any, **more: Any) -> Client
 
 def add_options(parser: Any) -> None:
     """What can be said about the requests, and about the process."""
-    header = {"type": lambda word: map(str.strip, pair_of(word, ":")), "metavar": '"NAME: VALUE"'}
-    variable = {"type": lambda word: pair_of(word, "="), "metavar": "NAME=VALUE"}
-    parser.add_argument("-H", "--header", action="append", default=[], help="send a header with each request", **header)
-    parser.add_argument("--env", action="append", default=[], help="add to the server's environment", **variable)
-    parser.add_argument("--cwd", metavar="FOLDER", help="the server's working directory")
+    header_option(parser)
+    process_options(parser)
 
 
 def run(work: Coroutine[Any, Any, int]) -> int:
     """Run it to its end."""
-
-    async def whole() -> int:
-        return await work
-
-    return trio.run(whole)
+    return trio.run(lambda: work)
 
 
 if __name__ == "__main__":

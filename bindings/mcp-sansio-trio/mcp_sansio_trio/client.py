@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 import ssl
-from collections.abc import Iterable
 from typing import Unpack
 
 import h11
@@ -17,7 +16,7 @@ from mcp_sansio.wire.headers import Headers
 from mcp_sansio.wire.urls import target_of
 
 from .connections import Connect, Connection, Connections
-from .loop import Here, Loop, Task
+from .loop import Here, Loop
 from .scoped import Scoped
 
 #: What is sent at once, since a peer that does not read takes that much in all the same; more goes beside the reading.
@@ -63,28 +62,21 @@ class Client(Scoped[Loop], HttpClientApi):
 
     async def close(self) -> None:
         """End everything in flight, with `ConnectionLost`, and the session, where the server has one."""
-        mine = next((task for task in self._at_work() if task.is_current), None)
+        mine, tasks = self._loop.current_task(), self._tasks
         self._begin_to_close(mine)
         try:
-            await self._rest(mine)
+            await tasks.ended(trio.Event, but=mine)
         finally:
             with trio.move_on_after(_FAREWELL, shield=True):
-                await self._rest(mine)
-            self._tasks.cancel_all(but=mine)
+                await tasks.ended(trio.Event, but=mine)
+            tasks.cancel_all(but=mine)
             await self._connections.aclose()
-
-    def _at_work(self) -> list[Task]:
-        return [task for task in self._tasks.running.values() if isinstance(task, Task)]
-
-    async def _rest(self, mine: Task | None) -> None:
-        while others := [task for task in self._at_work() if task is not mine]:
-            await others[0].ended.wait()
 
     async def _exchange(self, request: HttpRequest) -> None:
         target = target_of(request.url)
         connection = await self._connections.take(target)
         try:
-            data = connection.begin(request, target)
+            data = await connection.begin(request, target)
             if len(data) > _AT_ONCE:
                 self._loop.start(connection.send(data))
             else:
@@ -97,7 +89,7 @@ class Client(Scoped[Loop], HttpClientApi):
         engine, exchange = self._engine, request.exchange
         event, content = None, ContentDecoder("")
         while type(event) is not h11.EndOfMessage:
-            event = connection.next_event()
+            event = connection.http.next_event()
             if event is h11.NEED_DATA:
                 self._pump()
                 await connection.receive()
@@ -105,12 +97,9 @@ class Client(Scoped[Loop], HttpClientApi):
                 for piece in content.receive_data(bytes(event.data)):
                     engine.receive_data(exchange, piece)
             elif isinstance(event, h11.Response):
-                headers = Headers.of(_decoded(event.headers))
+                pairs = [(name.decode(), value.decode(errors="surrogateescape")) for name, value in event.headers]
+                headers = Headers(pairs)
                 engine.receive_response(exchange, event.status_code, headers)
                 content = ContentDecoder(headers.get("content-encoding") or "")
         content.receive_end()
         engine.receive_end(exchange)
-
-
-def _decoded(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[str, str]]:
-    return [(name.decode(), value.decode(errors="surrogateescape")) for name, value in headers]

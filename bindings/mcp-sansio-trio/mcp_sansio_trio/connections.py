@@ -29,14 +29,16 @@ class Connection:
         self.idle_since = 0.0
         self.stream = stream
         self._is_sending = False
-        self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=max_headers)
+        self.http = h11.Connection(h11.CLIENT, max_incomplete_event_size=max_headers)
 
-    def begin(self, request: HttpRequest, target: Target) -> bytes:
-        """The bytes of a request. Raises ``h11.LocalProtocolError`` for what cannot be one."""
+    async def begin(self, request: HttpRequest, target: Target) -> bytes:
+        """The bytes of a request, which can be sent now. Raises ``h11.LocalProtocolError`` for what cannot be one."""
+        if isinstance(self.stream, trio.SSLStream):
+            await self.stream.do_handshake()
         headers = request.all_headers(target, {"user-agent": "mcp-sansio-trio", "accept-encoding": ACCEPTED})
         encoded = [(name.encode(), value.encode()) for name, value in headers.items()]
         head = h11.Request(method=request.method, target=target.path, headers=encoded)
-        pieces = map(self._http.send, (head, h11.Data(data=request.body), h11.EndOfMessage()))
+        pieces = map(self.http.send, (head, h11.Data(data=request.body), h11.EndOfMessage()))
         return b"".join(piece for piece in pieces if piece)
 
     async def send(self, data: bytes) -> None:
@@ -48,23 +50,19 @@ class Connection:
             return
         self._is_sending = False
 
-    def next_event(self) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
-        """What comes next of the response. Raises ``h11.RemoteProtocolError`` for what is no HTTP."""
-        return self._http.next_event()
-
     async def receive(self) -> None:
         """Have the next bytes of the response."""
         data = await self.stream.receive_some(_PIECE)
-        if not data and self._http.their_state is h11.SEND_RESPONSE:
+        if not data and self.http.their_state is h11.SEND_RESPONSE:
             raise ConnectionError("the server closed the connection without a response")
-        self._http.receive_data(bytes(data))
+        self.http.receive_data(bytes(data))
 
     def renew(self) -> bool:
         """Be ready for another request, where the last one and its response have left it so."""
-        states = self._http.our_state, self._http.their_state
-        if self._is_sending or states != (h11.DONE, h11.DONE) or self._http.trailing_data != (b"", False):
+        states = self.http.our_state, self.http.their_state
+        if self._is_sending or states != (h11.DONE, h11.DONE) or self.http.trailing_data != (b"", False):
             return False
-        self._http.start_next_cycle()
+        self.http.start_next_cycle()
         self.idle_since = trio.current_time()
         return True
 
@@ -111,21 +109,10 @@ class Connections:
 
     async def _open(self, target: Target) -> trio.abc.Stream:
         stream = await self._connect(target.host, target.port)
-        if target.scheme != "https":
-            return stream
-        try:
-            secure = trio.SSLStream(stream, self._tls(), server_hostname=target.host, https_compatible=True)
-            await secure.do_handshake()
-        except BaseException:
-            await trio.aclose_forcefully(stream)
-            raise
-        return secure
-
-    def _tls(self) -> ssl.SSLContext:
-        if self._context is None:
-            self._context = ssl.create_default_context()
-            self._context.set_alpn_protocols(["http/1.1"])
-        return self._context
+        if target.scheme == "https":
+            self._context = self._context or ssl.create_default_context()
+            return trio.SSLStream(stream, self._context, server_hostname=target.host, https_compatible=True)
+        return stream
 
 
 def _is_readable(stream: trio.abc.Stream) -> bool:

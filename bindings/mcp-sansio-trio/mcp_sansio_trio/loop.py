@@ -6,7 +6,7 @@ The drivers call back and start tasks from wherever they are. Here all of that h
 from __future__ import annotations
 
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from types import TracebackType
@@ -25,13 +25,8 @@ class Task:
         self.ended = trio.Event()
         self._scope = trio.CancelScope(shield=True)
         self._callbacks: list[Callable[[Any], object]] = []
-        self._task: trio.lowlevel.Task | None = None
+        self.task: trio.lowlevel.Task | None = None
         nursery.start_soon(self._run, work, name=getattr(work, "__qualname__", None))
-
-    @property
-    def is_current(self) -> bool:
-        """Whether the caller is this task."""
-        return self._task is trio.lowlevel.current_task()
 
     def done(self) -> bool:
         """See `mcp_sansio.driving.Task`."""
@@ -46,7 +41,7 @@ class Task:
         self._callbacks.append(callback)
 
     async def _run(self, work: Awaitable[None]) -> None:
-        self._task = trio.lowlevel.current_task()
+        self.task = trio.lowlevel.current_task()
         try:
             with self._scope:
                 await work
@@ -98,20 +93,13 @@ class Loop:
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool | None:
+    ) -> None:
         self._nursery = None
         for task in self._tasks:
             task.cancel()
-        try:
-            return await self._manager.__aexit__(kind, error, trace)
-        except BaseExceptionGroup as group:
-            # The nursery has put what the block raised into a group of its own, and may have taken it apart.
-            raised = [] if error is None else list(_leaves(error))
-            failed = [leaf for leaf in _leaves(group) if not isinstance(leaf, trio.Cancelled) and leaf not in raised]
-            several = group if len(failed) > 1 else None
-        if failed:
-            raise several or failed[0]  # of the tasks, none of which should fail
-        return False
+        # The nursery puts what the block raised into a group of its own, and may take it apart.
+        with plain_errors(() if error is None else tuple(_leaves(error))):
+            await self._manager.__aexit__(kind, error, trace)
 
     @property
     def opened(self) -> Self:
@@ -119,6 +107,10 @@ class Loop:
         if self._nursery is None:
             raise LocalProtocolError("it is not open: on trio it is used as `async with`")
         return self
+
+    def current_task(self) -> Task | None:
+        """The task that calls this, if it is one of the loop's."""
+        return next((task for task in self._tasks if task.task is trio.lowlevel.current_task()), None)
 
     def start(self, work: Awaitable[None]) -> Task:
         """Run the coroutine `work`. Raises `LocalProtocolError` outside of the block."""
@@ -174,14 +166,17 @@ class Loop:
 
 
 @contextmanager
-def plain_errors() -> Iterator[None]:
-    """A single error comes out of the block as it was raised, and not in the groups of nurseries."""
+def plain_errors(known: Sequence[BaseException] = ()) -> Iterator[None]:
+    """A single error comes out of the block as it was raised, and not in the groups of nurseries.
+
+    Those that are `known` do not come out of it where they are all that there is, nor beside others.
+    """
     failed: list[BaseException] = []
     try:
         yield
     except BaseExceptionGroup as group:
-        failed = [leaf for leaf in _leaves(group) if not isinstance(leaf, trio.Cancelled)]
-        if len(failed) != 1:
+        failed = [leaf for leaf in _leaves(group) if not (isinstance(leaf, trio.Cancelled) or leaf in known)]
+        if len(failed) > 1 or not (failed or known):
             raise
     for error in failed:
         raise error
