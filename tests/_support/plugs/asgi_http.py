@@ -35,7 +35,14 @@ class AsgiServer(HttpServer):
     @contextmanager
     def serve(self, registry: Registry, settings: Settings) -> Iterator[Serving]:
         """See `HttpServer.serve`."""
-        app, stopped = application(registry, settings), Flag()
+        app = application(registry, settings)
+        with self.serve_app(app, app, settings.patience) as serving:
+            yield serving
+
+    @contextmanager
+    def serve_app(self, app: Any, mcp: Any, patience: float = 10.0) -> Iterator[Serving]:
+        """Serve `app`, which is `mcp` or has it somewhere in it, for the time of a block."""
+        stopped = Flag()
         listener = socket.create_server(("127.0.0.1", 0))
 
         async def serve(ready: Callable[[Any], None], stop: Flag) -> None:
@@ -43,8 +50,8 @@ class AsgiServer(HttpServer):
                 stop.set()
                 stopped.seen()
 
-            ready_now = partial(ready, AsgiServing(app.server, listener, stop_now))
-            await self.run(app, listener, settings.patience, ready_now, stop)
+            ready_now = partial(ready, AsgiServing(mcp.server, listener, stop_now))
+            await self.run(app, mcp, listener, patience, ready_now, stop)
             listener.close()
             stopped.set()
 
@@ -56,7 +63,7 @@ class AsgiServer(HttpServer):
         return Trio() if self.on_trio else Asyncio()
 
     async def run(
-        self, app: Any, listener: socket.socket, patience: float, ready: Callable[[], None], stop: Flag
+        self, app: Any, mcp: Any, listener: socket.socket, patience: float, ready: Callable[[], None], stop: Flag
     ) -> None:
         """Serve `app`, call `ready` once it does, and go on until `stop` is raised."""
         raise NotImplementedError
@@ -69,14 +76,14 @@ class Uvicorn(AsgiServer):
     needs = ("mcp_sansio_asgi", "uvicorn")
 
     async def run(
-        self, app: Any, listener: socket.socket, patience: float, ready: Callable[[], None], stop: Flag
+        self, app: Any, mcp: Any, listener: socket.socket, patience: float, ready: Callable[[], None], stop: Flag
     ) -> None:
         """See `AsgiServer.run`."""
         import uvicorn
 
         class Server(uvicorn.Server):
             async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-                app.shutdown()  # as docs/asgi.md has it
+                mcp.shutdown()  # as docs/asgi.md has it
                 await super().shutdown(sockets)
 
         config = uvicorn.Config(
@@ -99,12 +106,12 @@ class Hypercorn(AsgiServer):
     needs = ("mcp_sansio_asgi", "hypercorn")
 
     async def run(
-        self, app: Any, listener: socket.socket, patience: float, ready: Callable[[], None], stop: Flag
+        self, app: Any, mcp: Any, listener: socket.socket, patience: float, ready: Callable[[], None], stop: Flag
     ) -> None:
         """See `AsgiServer.run`."""
         from hypercorn.asyncio import serve
 
-        await serve(app, hypercorn_config(listener, patience), shutdown_trigger=shutdown_trigger(app, ready, stop))
+        await serve(app, hypercorn_config(listener, patience), shutdown_trigger=shutdown_trigger(mcp, ready, stop))
 
 
 class HypercornOnTrio(Hypercorn):
@@ -115,12 +122,12 @@ class HypercornOnTrio(Hypercorn):
     on_trio = True
 
     async def run(
-        self, app: Any, listener: socket.socket, patience: float, ready: Callable[[], None], stop: Flag
+        self, app: Any, mcp: Any, listener: socket.socket, patience: float, ready: Callable[[], None], stop: Flag
     ) -> None:
         """See `AsgiServer.run`."""
         from hypercorn.trio import serve
 
-        await serve(app, hypercorn_config(listener, patience), shutdown_trigger=shutdown_trigger(app, ready, stop))
+        await serve(app, hypercorn_config(listener, patience), shutdown_trigger=shutdown_trigger(mcp, ready, stop))
 
 
 def application(registry: Registry, settings: Settings) -> Any:
@@ -145,13 +152,13 @@ def hypercorn_config(listener: socket.socket, patience: float) -> Any:
     return config
 
 
-def shutdown_trigger(app: Any, ready: Callable[[], None], stop: Flag) -> Callable[[], Any]:
+def shutdown_trigger(mcp: Any, ready: Callable[[], None], stop: Flag) -> Callable[[], Any]:
     """hypercorn waits for this, from when it serves until it is to stop."""
 
     async def trigger() -> None:
         ready()
         await stop.wait()
-        app.shutdown()
+        mcp.shutdown()
 
     return trigger
 
