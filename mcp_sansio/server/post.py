@@ -105,7 +105,7 @@ class PostReply(Struct, eq=False):
     def _over(self, running: RunningCall) -> None:
         self.http.settle_call(running)
         if self.live is not None:
-            self.live.drop_call(running)
+            self.live.calls.pop(running, None)
             self.http.server.release(self.live)
 
     # The response

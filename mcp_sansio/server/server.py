@@ -229,13 +229,19 @@ class Server:
         return SessionAccess(self.store, self.runtime, principal, self.config.session_ttl)
 
     def live_session(self, session_id: str) -> LiveSession:
-        """What of that session is in flight here."""
+        """What of that session is in flight here, as something will be now."""
         live = self._live.get(session_id)
-        if live is not None:
+        if live is None:
+            live = self._live[session_id] = LiveSession(self, session_id)
+        return live
+
+    def session_used(self, session_id: str) -> LiveSession | None:
+        """A request came in that session. What of it is in flight here, if anything is."""
+        live = self._live.get(session_id)
+        if live is None:
+            self._sweep()
+        else:
             self.touch(live)
-            return live
-        self._sweep()
-        live = self._live[session_id] = LiveSession(self, session_id)
         return live
 
     def touch(self, live: LiveSession) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from functools import partial
+from typing import TypeVar
 
 from mcp_sansio.events import StoreNeeded
 from mcp_sansio.outcome import Failure, FailureKind, Rejected
@@ -13,6 +14,8 @@ from mcp_sansio.storage import STORE_FAULT, SessionRecord, StoreFull, StoreUnava
 from .calls import logger
 from .http import HttpTransaction
 from .sessions import HttpSession, LiveSession, no_such_session, session_key
+
+T = TypeVar("T")
 
 
 class SessionTransaction(HttpTransaction):
@@ -25,70 +28,58 @@ class SessionTransaction(HttpTransaction):
 
     def _load(self, session_id: str, then: Callable[[], None]) -> None:
         """Find the session and go on with `then`; refuse the request where there is none of this principal."""
-        store, key = self.server.store, session_key(session_id)
-        found: SessionRecord | None = None
+        store, key, ttl = self.server.store, session_key(session_id), self.config.session_ttl
 
-        async def get() -> None:
-            nonlocal found
-            record = await store.get(key, ttl=self.config.session_ttl)
-            if record is not None and record.data["principal"] == self.principal:
-                found = record
-
-        def proceed() -> None:
-            if found is None:
+        def found(record: SessionRecord | None) -> None:
+            if record is None or record.data["principal"] != self.principal:
                 raise no_such_session()
-            self._session = HttpSession(self.server, session_id, found)
-            self._live = live = self.server.live_session(session_id)
-            self._touched = live.used
-            try:
-                then()
-            finally:
-                self.server.release(live)
+            self._session = HttpSession(self.server, session_id, record)
+            self._live = self.server.session_used(session_id)
+            self._touched = self.server.runtime.now()
+            then()
 
-        self._await_store(get, proceed)
+        self._await_store(lambda: store.get(key, ttl=ttl), found)
 
     # What takes time
 
-    def _await_store(self, work: Callable[[], Awaitable[None]], then: Callable[[], None]) -> None:
-        """Have `work` awaited, which asks the store, then go on with `then`."""
-        self._await(work, then, at_once=self.server.asks_store_at_once)
+    def _await_store(self, ask: Callable[[], Awaitable[T]], then: Callable[[T], None]) -> None:
+        """Have the store asked, then go on with `then`, which gets the answer."""
+        self._await(ask, then, at_once=self.server.asks_store_at_once)
 
-    def _once_told(self, then: Callable[[], None]) -> None:
+    def _once_told(self, then: Callable[[None], None]) -> None:
         """Go on with `then` once the other workers will hear what they were told, which a reply promises."""
         workers = self.server.workers
         self._await(workers.said, then, at_once=workers.has_said_all)
 
-    def _await(self, work: Callable[[], Awaitable[None]], then: Callable[[], None], *, at_once: bool) -> None:
-        """Have `work` awaited, then go on with `then`. A store that fails is the server's fault."""
-
-        async def run() -> None:
-            try:
-                await work()
-            except StoreFull as error:
-                self.refuse(Failure(FailureKind.UNAVAILABLE, str(error)))
-            except StoreUnavailable as error:
-                logger.error("%s", error)  # its text says it all
-                self.refuse(Failure(FailureKind.UNAVAILABLE, STORE_FAULT))
-            except Exception:
-                logger.exception("the session store failed")
-                self.refuse(Failure(FailureKind.UNAVAILABLE, STORE_FAULT))
-            else:
-                self._proceed(then)
-
+    def _await(self, ask: Callable[[], Awaitable[T]], then: Callable[[T], None], *, at_once: bool) -> None:
         if at_once:
-            finish_now(run())
+            finish_now(self._ask(ask, then))
         else:
-            self.emit(StoreNeeded(partial(self._then_wake, run)))
+            self.emit(StoreNeeded(partial(self._ask_and_wake, ask, then)))
 
-    async def _then_wake(self, run: Callable[[], Awaitable[None]]) -> None:
-        await run()
+    async def _ask_and_wake(self, ask: Callable[[], Awaitable[T]], then: Callable[[T], None]) -> None:
+        await self._ask(ask, then)
         self.wake()
 
-    def _proceed(self, then: Callable[[], None]) -> None:
-        if not self.connected:
-            return
+    async def _ask(self, ask: Callable[[], Awaitable[T]], then: Callable[[T], None]) -> None:
+        """Await what `ask` gives, then go on with `then`. A store that fails is the server's fault."""
         try:
-            then()
+            answer = await ask()
+        except StoreFull as error:
+            self.refuse(Failure(FailureKind.UNAVAILABLE, str(error)))
+        except StoreUnavailable as error:
+            logger.error("%s", error)  # its text says it all
+            self.refuse(Failure(FailureKind.UNAVAILABLE, STORE_FAULT))
+        except Exception:
+            logger.exception("the session store failed")
+            self.refuse(Failure(FailureKind.UNAVAILABLE, STORE_FAULT))
+        else:
+            if self.connected:
+                self._proceed(then, answer)
+
+    def _proceed(self, then: Callable[[T], None], answer: T) -> None:
+        try:
+            then(answer)
         except Rejected as rejected:
             self.refuse(rejected.failure)
 

@@ -148,8 +148,8 @@ class LiveSession:
         self.id = session_id
         self.used = server.runtime.now()
         self._server = server
-        self.calls = 0  # how many are in flight
-        self._calls: dict[RequestId, list[RunningCall]] = {}
+        #: Those in flight. Several may use one id, against the rules; each keeps its own response.
+        self.calls: dict[RunningCall, None] = {}
         self._logs: dict[str, EventLog] = {}
         self._standalone: list[StandaloneStream] = []
         self._listens_elsewhere = False
@@ -157,30 +157,11 @@ class LiveSession:
     @property
     def idle(self) -> bool:
         """Whether nothing is in flight, and nothing kept for a client that may come back."""
-        return not (self._calls or self._logs or self._standalone)
-
-    # Calls
-
-    def add_call(self, running: RunningCall) -> None:
-        """`running` is in flight. Several calls may use one id, against the rules; each keeps its own response."""
-        assert running.call.id is not None
-        self.calls += 1
-        self._calls.setdefault(running.call.id, []).append(running)
-
-    def drop_call(self, running: RunningCall) -> None:
-        """`running` is over."""
-        call_id = running.call.id
-        assert call_id is not None
-        held = self._calls.get(call_id, [])
-        if running in held:
-            self.calls -= 1
-            held.remove(running)
-        if not held:
-            self._calls.pop(call_id, None)
+        return not (self.calls or self._logs or self._standalone)
 
     def cancel(self, request_id: RequestId) -> bool:
         """The client gave up a request. False where it is not in flight here."""
-        held = tuple(self._calls.get(request_id, ()))
+        held = [running for running in self.calls if running.call.id == request_id]
         for running in held:
             running.cancel()
         return bool(held)
@@ -262,7 +243,7 @@ class LiveSession:
 
     def end(self) -> None:
         """The session is over: calls are given up and streams end."""
-        for running in [running for held in self._calls.values() for running in held]:
+        for running in tuple(self.calls):
             running.cancel()
         for stream in tuple(self._standalone):
             stream.end()

@@ -6,6 +6,8 @@ Here is decided what a request is about: its revision, its session, its messages
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import ClassVar
 
 from mcp_sansio.adapters.base import Adapter
@@ -119,7 +121,7 @@ class StreamableTransaction(SessionTransaction):
         if faulty is not None:
             self.refuse(faulty.failure)
         elif self._told:
-            self._once_told(lambda: self.respond(202))
+            self._once_told(lambda _: self.respond(202))
         else:
             self.respond(202)
 
@@ -147,12 +149,12 @@ class StreamableTransaction(SessionTransaction):
 
     def _notified(self, call: Call) -> None:
         # Where there is no session, the client's disconnect is what gives a call up.
-        if call.operation is not Operation.CANCEL or self._live is None:
+        if call.operation is not Operation.CANCEL or self._session is None:
             return
         request_id = usable_id(call.params.get("requestId"))
-        if request_id is not None and not self._live.cancel(request_id):
+        if request_id is not None and not (self._live and self._live.cancel(request_id)):
             self._told = True
-            self.server.workers.cancelled(self._live.id, request_id)
+            self.server.workers.cancelled(self._session.id, request_id)
 
     def _called(self, call: Call, reply: PostReply) -> None:
         if call.operation in RUN:
@@ -173,15 +175,15 @@ class StreamableTransaction(SessionTransaction):
         reply.add(call.adapter.encode(call, self.server.registry, outcome), failure)
 
     def _start(self, call: Call, reply: PostReply) -> None:
-        most = self.config.max_calls
-        if self._live is not None and self._live.calls >= most:
-            failure = Failure(FailureKind.TOO_MANY, f"a session may have {most} calls in flight at most")
-            self._reply_at_once(call, failure, reply)
-            return
-        server = self.server
+        server, most = self.server, self.config.max_calls
         running = RunningCall(server, call, reply, server.runtime.now() + self.config.call_timeout)
-        if self._live is not None:
-            self._live.add_call(running)
+        if self._session is not None:
+            self._live = reply.live = live = server.live_session(self._session.id)
+            if len(live.calls) >= most:
+                failure = Failure(FailureKind.TOO_MANY, f"a session may have {most} calls in flight at most")
+                self._reply_at_once(call, failure, reply)
+                return
+            live.calls[running] = None
         self.start_call(running)
         spec = server.registry.tools.get(call.target or "") if call.operation is Operation.CALL_TOOL else None
         if not reply.accepts_json or (spec is not None and spec.streaming):
@@ -228,16 +230,14 @@ class StreamableTransaction(SessionTransaction):
             self._reply_at_once(call, outcome, reply)
             return
         session_id = self.server.runtime.token()
+        store, key, ttl = self.server.store, session_key(session_id), self.config.session_ttl
         record = new_session(call.adapter.version, call.adapter.client_info_for(call.params), self.principal)
 
-        async def create() -> None:
-            await self.server.store.create(session_key(session_id), record, ttl=self.config.session_ttl)
-
-        def opened() -> None:
+        def opened(_: bool) -> None:
             self.extra_headers = ((SESSION_HEADER, session_id),)
             self._reply_at_once(call, outcome, reply)
 
-        self._await_store(create, opened)
+        self._await_store(lambda: store.create(key, record, ttl=ttl), opened)
 
     # GET: a stream of the session
 
@@ -275,21 +275,28 @@ class StreamableTransaction(SessionTransaction):
 
     def _open_stream(self, stated: Adapter | None) -> None:
         assert self._session is not None
-        assert self._live is not None
-        adapter = stated or self.server.adapters.by_version.get(self._session.described()[0]) or self.rendering
+        session, last = self._session, self.headers.get("last-event-id")
+        adapter = stated or self.server.adapters.by_version.get(session.described()[0]) or self.rendering
         self._adapter = adapter
-        stream = self._stream = SessionStream(self, self._live)
-        last, session_id = self.headers.get("last-event-id"), self._session.id
-        if last is not None:
-            stream.resume(last, lambda: self._load(session_id, lambda: self._replace_stream(adapter)))
+        if last is None:
+            self._use_stream(lambda stream: stream.open(adapter, session.record["subscriptions"]))
         else:
-            stream.open(adapter, self._session.record["subscriptions"])
+            reopen = partial(self._load, session.id, lambda: self._replace_stream(adapter))
+            self._use_stream(lambda stream: stream.resume(last, reopen))
 
     def _replace_stream(self, adapter: Adapter) -> None:
         assert self._session is not None
-        assert self._live is not None
-        stream = self._stream = SessionStream(self, self._live)
-        stream.open_instead(adapter, self._session.record["subscriptions"])
+        session = self._session
+        self._use_stream(lambda stream: stream.open_instead(adapter, session.record["subscriptions"]))
+
+    def _use_stream(self, use: Callable[[SessionStream], None]) -> None:
+        assert self._session is not None
+        self._live = live = self.server.live_session(self._session.id)
+        self._stream = SessionStream(self, live)
+        try:
+            use(self._stream)
+        finally:
+            self.server.release(live)
 
     # DELETE: the end of the session
 
@@ -304,15 +311,14 @@ class StreamableTransaction(SessionTransaction):
         self._load(session_id, lambda: self._end_session(session_id))
 
     def _end_session(self, session_id: str) -> None:
-        async def delete() -> None:
-            await self.server.store.delete(session_key(session_id))
+        store, key = self.server.store, session_key(session_id)
 
-        def ended() -> None:
+        def ended(_: None) -> None:
             self.server.end_session(session_id)
             self.server.workers.ended(session_id)
-            self._once_told(lambda: self.respond(204))
+            self._once_told(lambda _: self.respond(204))
 
-        self._await_store(delete, ended)
+        self._await_store(lambda: store.delete(key), ended)
 
     # Time and absence
 
