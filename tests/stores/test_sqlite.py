@@ -73,6 +73,23 @@ def test_a_process_that_closes_nothing_ends(tmp_path: Path) -> None:
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
 
 
+def test_a_process_that_cannot_open_its_file_says_so_and_no_more(tmp_path: Path) -> None:
+    code = (
+        "import asyncio, sys\n"
+        "from mcp_sansio import StoreUnavailable\n"
+        "from mcp_sansio_sqlite import SqliteStore\n"
+        "async def main():\n"
+        "    try:\n"
+        "        await SqliteStore(sys.argv[1]).open()\n"
+        "    except StoreUnavailable as error:\n"
+        "        print(str(error)[-29:])\n"
+        "asyncio.run(main())\n"
+    )
+    command = [sys.executable, "-W", "error", "-c", code, str(tmp_path / "missing" / "mcp.sqlite")]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, " unable to open database file\n", "")
+
+
 async def test_closing_ends_who_waits_and_what_is_used_opens_again(tmp_path: Path) -> None:
     async with at(tmp_path / "mcp.sqlite") as store:
         waiting = asyncio.create_task(store.hub.poll("t", 0))

@@ -111,6 +111,8 @@ class Database:
         if sqlite3.sqlite_version_info < _OLDEST_SQLITE:
             raise StoreUnavailable(f"SQLite is {sqlite3.sqlite_version}, and has to be 3.35 at least")
         try:
+            # First where a failure leaves nothing: aiosqlite then has a thread that may end after the event loop.
+            await asyncio.to_thread(lambda: sqlite3.connect(self.path).close())
             connection = await aiosqlite.connect(self.path, timeout=self._timeout, isolation_level=None)
             try:
                 await self._prepare(connection)
