@@ -44,7 +44,7 @@ nitpick_ignore_regex = [
     # The engine's half of an `Exchange`, and other makings that nobody outside makes.
     (
         "py:.*",
-        r"mcp_sansio\.(asker\.\w+|client\.calls\.Purpose|driving\.(Handle|Place|RunningTask|Task)|storing\.Task)",
+        r"mcp_sansio\.(asker\.\w+|client\.(calls\.Purpose|child_api\.PathLike)|driving\.(Handle|Place|RunningTask|Task)|storing\.Task)",
     ),
     # What a store makes its hub of.
     ("py:.*", r"mcp_sansio_(sqlite|redis|postgres)\.(database|server)\.\w+"),
