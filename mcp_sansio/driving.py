@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Hashable
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from math import inf
 from typing import Any, Generic, Protocol, TypeVar
 
 from .runtime import Event
 
-__all__ = ["Alarm", "Here", "Orphans", "Task", "Tasks", "Timer", "Timers", "words_of"]
+__all__ = ["Alarm", "Here", "Orphans", "Task", "Tasks", "Timer", "Timers", "leaves", "plain_errors", "words_of"]
 
 
 class Handle(Protocol):
@@ -269,3 +270,34 @@ def words_of(error: BaseException) -> str:
         said.append(str(cause))
         cause = cause.__cause__
     return ": ".join(filter(None, said)) or type(error).__name__
+
+
+def leaves(error: BaseException) -> Iterator[BaseException]:
+    """The errors in a group and in the groups in it; an error that is no group is its only one."""
+    if isinstance(error, BaseExceptionGroup):
+        for held in error.exceptions:
+            yield from leaves(held)
+    else:
+        yield error
+
+
+@contextmanager
+def plain_errors(cancelled: type[BaseException], known: Sequence[BaseException] = ()) -> Iterator[None]:
+    """An error that is alone comes out of the block as it was raised, and not in the groups of nurseries.
+
+    `cancelled` is what the loop raises for a cancellation, which counts for nothing beside an error. Those that are
+    `known` do not come out of it where they are all that there is, nor beside others.
+    """
+    failed: list[BaseException] = []
+    try:
+        yield
+    except BaseExceptionGroup as group:
+        failed = [error for error in leaves(group) if not (isinstance(error, cancelled) or error in known)]
+        if len(failed) > 1 or not (failed or known):
+            raise
+    for error in failed:
+        context = error.__context__
+        try:
+            raise error
+        finally:
+            error.__context__ = context  # and not the group

@@ -12,7 +12,7 @@ from ipaddress import ip_address
 
 from .storage import StoreUnavailable
 
-__all__ = ["HUB_PAUSE", "checked_principal", "is_loopback", "keep_up"]
+__all__ = ["HUB_PAUSE", "checked_principal", "found_principal", "is_loopback", "keep_up"]
 
 #: Seconds before a hub that failed is tried again.
 HUB_PAUSE = 1.0
@@ -27,6 +27,11 @@ def checked_principal(principal: object) -> str | None:
         return principal
     kind = type(principal).__name__
     raise TypeError(f"a principal is a str or None, not {kind}: the option principal=… takes a function that gives one")
+
+
+async def found_principal(found: object) -> str | None:
+    """What a function for principals has found, which may have to be awaited. Raises as `checked_principal` does."""
+    return checked_principal(await found if isinstance(found, Awaitable) else found)
 
 
 def is_loopback(address: object) -> bool:

@@ -71,7 +71,11 @@ class ResponseDriver:
     for `orphans` to keep.
     """
 
+    #: Seconds of waiting for a response until its client is watched: where that costs a task, most need none.
+    patience = 0.0
+
     # Defaults stand here, since most requests change none of them.
+    _look: Handle | None = None
     _waiter: Flag | None = None
     _alarm: Alarm | None = None
     _watched = False
@@ -90,8 +94,8 @@ class ResponseDriver:
     def watch(self) -> None:
         """Have `lose` called when the client leaves. A transport that can see that says here how.
 
-        It is called before the first wait, since most responses are there without one. Raises ``ConnectionError`` where
-        the client has left already.
+        It is called before the first wait, since most responses are there without one, or after `patience` seconds of
+        it. Raises ``ConnectionError`` where the client has left already, unless there is a patience.
         """
 
     # For the coroutine that writes
@@ -135,6 +139,8 @@ class ResponseDriver:
 
     def leave(self) -> None:
         """The coroutine ends. Calls that do not end with it go on without."""
+        if self._look is not None:
+            self._look.cancel()
         if self._alone:
             return
         running = self._tasks.running
@@ -152,7 +158,10 @@ class ResponseDriver:
         self._arm()
         if not self._watched:
             self._watched = True
-            self.watch()
+            if self.patience:
+                self._look = self._loop.call_at(self._loop.now() + self.patience, self.watch)
+            else:
+                self.watch()
         waiter = self._waiter = self._loop.event()
         try:
             if not self._woken:  # as by a watch that saw something at once

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mcp_sansio.driving import Alarm, Here, Orphans, Tasks, words_of
+from mcp_sansio.driving import Alarm, Here, Orphans, Tasks, leaves, plain_errors, words_of
 from mcp_sansio.driving import Timers as LoopTimers
 
 
@@ -288,3 +288,48 @@ def caused(error: BaseException, *causes: BaseException) -> BaseException:
 )
 def test_what_went_wrong_is_said_in_the_words_that_there_are(error: BaseException, words: str) -> None:
     assert words_of(error) == words
+
+
+class Given(BaseException):
+    """What a loop raises for a cancellation."""
+
+
+NESTED = BaseExceptionGroup("", [BaseExceptionGroup("", [ValueError("a"), Given()]), Given()])
+TWO = BaseExceptionGroup("", [ValueError("a"), ExceptionGroup("", [KeyError("b")])])
+ONLY_GIVEN = BaseExceptionGroup("", [Given()])
+
+
+def test_the_leaves_of_a_group() -> None:
+    assert [type(error) for error in leaves(NESTED)] == [ValueError, Given, Given]
+    alone = ValueError("a")
+    assert [*leaves(alone)] == [alone]
+
+
+def raised_from(error: BaseException, known: tuple[BaseException, ...] = ()) -> BaseException | None:
+    """What comes out of `plain_errors`."""
+    try:
+        with plain_errors(Given, known):
+            raise error
+    except BaseException as came_out:
+        return came_out
+    return None
+
+
+def test_an_error_that_is_alone_comes_out_as_it_was_raised() -> None:
+    only = next(leaves(NESTED))
+    assert raised_from(NESTED) is only
+    assert only.__context__ is None
+    assert raised_from(only) is only
+
+
+def test_several_errors_and_cancellations_alone_come_out_as_a_group() -> None:
+    assert raised_from(TWO) is TWO
+    assert raised_from(ONLY_GIVEN) is ONLY_GIVEN
+
+
+def test_what_is_known_does_not_come_out_again() -> None:
+    first, second = leaves(TWO)
+    assert raised_from(TWO, (first,)) is second
+    assert raised_from(TWO, (first, second)) is None
+    with plain_errors(Given):
+        pass

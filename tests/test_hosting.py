@@ -9,7 +9,7 @@ import attrs
 import pytest
 
 from mcp_sansio import Config, StoreUnavailable
-from mcp_sansio.hosting import checked_principal, is_loopback, keep_up
+from mcp_sansio.hosting import checked_principal, found_principal, is_loopback, keep_up
 
 
 @pytest.mark.parametrize(
@@ -43,6 +43,17 @@ def test_a_principal(principal: str | None) -> None:
 def test_what_is_no_principal(principal: Any) -> None:
     with pytest.raises(TypeError, match=f"^a principal is a str or None, not {type(principal).__name__}: "):
         checked_principal(principal)
+
+
+async def test_a_principal_that_is_found_sooner_or_later() -> None:
+    async def later(principal: Any) -> Any:
+        return principal
+
+    assert [await found_principal("ada"), await found_principal(later("ada"))] == ["ada", "ada"]
+    assert [await found_principal(None), await found_principal(later(None))] == [None, None]
+    for found in (7, later(7)):
+        with pytest.raises(TypeError, match=r"^a principal is a str or None, not int: "):
+            await found_principal(found)
 
 
 def test_a_config_with_what_is_given_in_place() -> None:

@@ -9,17 +9,12 @@ import attrs
 import trio
 
 from mcp_sansio import HttpTransaction
-from mcp_sansio.driving import Timer
 from mcp_sansio.response_driver import ResponseDriver
 from mcp_sansio.wire.headers import Headers
 
 from .http_server import HttpConnection
 from .loop import Task
 from .runtime import ServingLoop
-
-#: Seconds that a response has before it is watched whether its client is still there. Most take less, and a client that
-#: has ended its half of the connection behind its request gets those all the same.
-_PATIENCE = 0.02
 
 
 @attrs.frozen(eq=False)
@@ -42,16 +37,17 @@ class Driver(ResponseDriver):
     The caller of `run` writes the response. Calls are tasks of `loop`, since they may outlive the request.
     """
 
+    #: A client that has ended its half of the connection behind its request gets what is there within that time.
+    patience = 0.02
     engine: HttpTransaction
+    _loop: ServingLoop
     _eyes: Task | None = None
-    _look: Timer | None = None
 
     def __init__(
         self, connection: HttpConnection, loop: ServingLoop, open_engine: Callable[..., HttpTransaction]
     ) -> None:
         super().__init__(loop, loop.orphans)
         self._connection = connection
-        self._own_loop = loop
         self.engine = open_engine(wake=self.wake)
 
     async def run(self, request: Request) -> None:
@@ -68,12 +64,13 @@ class Driver(ResponseDriver):
             raise
         finally:
             self.leave()
-            await self._stop_watching()
+            if self._eyes is not None:
+                self._eyes.cancel()
+                await self._eyes.ended.wait()
 
     async def _receive(self) -> None:
         """Read the body, for as long as the engine waits for it."""
-        engine = self.engine
-        due = engine.next_deadline()
+        engine, due = self.engine, self.engine.next_deadline()
         with trio.move_on_at(inf if due is None else due) as limit:
             while engine.receiving:
                 data = await self._connection.body()
@@ -85,22 +82,10 @@ class Driver(ResponseDriver):
             engine.handle_timeout(limit.deadline)
             self._connection.linger = 0.0  # it has had its time
 
-    # Whether the client is still there
-
     def watch(self) -> None:
         """See `ResponseDriver.watch`."""
-        self._look = self._own_loop.call_at(trio.current_time() + _PATIENCE, self._watch_now)
-
-    def _watch_now(self) -> None:
-        self._eyes = self._own_loop.start(self._watch())
+        self._eyes = self._loop.start(self._watch())
 
     async def _watch(self) -> None:
         await self._connection.left()
         self._responding.cancel()
-
-    async def _stop_watching(self) -> None:
-        if self._look is not None:
-            self._look.cancel()
-        if self._eyes is not None:
-            self._eyes.cancel()
-            await self._eyes.ended.wait()

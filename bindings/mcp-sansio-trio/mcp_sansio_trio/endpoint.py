@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
@@ -13,13 +12,13 @@ import h11
 import trio
 
 from mcp_sansio import HttpServerOptions, HttpTransaction, Registry, Server
-from mcp_sansio.hosting import checked_principal, is_loopback, keep_up
+from mcp_sansio.driving import plain_errors
+from mcp_sansio.hosting import found_principal, is_loopback, keep_up
 from mcp_sansio.wire.headers import Headers, split_target
 
 from .driver import Driver, Request
 from .http_server import HttpConnection, HttpLimits, HttpRefusal
-from .loop import plain_errors
-from .runtime import ServingLoop, ServingRun, runtime_of
+from .runtime import ServingLoop, runtime_of
 
 logger = logging.getLogger("mcp_sansio_trio")
 
@@ -65,8 +64,10 @@ class Endpoint:
         message_path: str = "/messages",
         **options: Unpack[HttpServerOptions],
     ) -> None:
-        self._run = run = ServingRun()
-        self._server = server = Server.for_http(registry, runtime_of(run.now, run.call), **options)
+        #: One in the run of trio that serves, once it does, whose clock and whose way into it outlast it.
+        self._loop = ServingLoop()
+        runtime = runtime_of(lambda: self._loop.time(), lambda function: self._loop.run_in_loop(function))
+        self._server = server = Server.for_http(registry, runtime, **options)
         self._lines = (server.follow, server.relay) if options.get("hub") is not None else ()
         self._principal = principal
         self._limits = limits or HttpLimits()
@@ -92,7 +93,7 @@ class Endpoint:
         once, with its calls and its connections. With a `hub`, it keeps in touch with the other workers meanwhile.
         ``await nursery.start(…)`` gives the `listeners`, as with ``trio.serve_listeners``.
         """
-        with plain_errors():
+        with plain_errors(trio.Cancelled):
             async with trio.open_nursery() as lines:
                 for line in self._lines:
                     lines.start_soon(keep_up, line, trio.sleep, logger)
@@ -123,7 +124,8 @@ class Endpoint:
         connection = HttpConnection(stream, self._limits, self._server.config.max_headers)
         if self._server.closing:
             connection.retire()
-        async with self._run.open_loop() as loop:
+        async with ServingLoop() as loop:
+            self._loop = loop
             self._closers.add(connection.retire)
             try:
                 await self._converse(connection, stream, loop)
@@ -136,7 +138,8 @@ class Endpoint:
 
     async def _converse(self, connection: HttpConnection, stream: trio.abc.Stream, loop: ServingLoop) -> None:
         """Answer the requests of one connection, in order."""
-        loopback, is_over = is_loopback(_own_address(stream)), False
+        socket = getattr(getattr(stream, "transport_stream", stream), "socket", None)
+        loopback, is_over = socket is not None and is_loopback(socket.getsockname()), False
         try:
             while not is_over and (head := await connection.next_request()) is not None:
                 request = _request(head, stream)
@@ -159,8 +162,7 @@ class Endpoint:
             raise HttpRefusal(404)
         principal = None
         if self._principal is not None and request.method != "OPTIONS":  # a browser's preflight brings no credentials
-            found = self._principal(request)
-            principal = checked_principal(await found if inspect.isawaitable(found) else found)
+            principal = await found_principal(self._principal(request))
         return partial(open_engine, principal=principal, loopback=loopback, request=request)
 
 
@@ -196,10 +198,3 @@ async def serve_http(
 def _request(head: h11.Request, stream: trio.abc.Stream) -> Request:
     headers = Headers([(name.decode("latin-1"), value.decode("latin-1")) for name, value in head.headers])
     return Request(head.method.decode("latin-1"), head.target.decode("latin-1"), headers, stream)
-
-
-def _own_address(stream: trio.abc.Stream) -> object:
-    """The address that a client has connected to; ``None`` for a stream that is on no socket."""
-    while isinstance(stream, trio.SSLStream):
-        stream = stream.transport_stream
-    return stream.socket.getsockname() if isinstance(stream, trio.SocketStream) else None

@@ -11,7 +11,6 @@ from email.utils import formatdate
 from functools import lru_cache
 from http import HTTPStatus
 from time import time
-from types import MappingProxyType
 
 import attrs
 import h11
@@ -51,7 +50,7 @@ class HttpLimits:
 class HttpRefusal(Exception):
     """A request that is answered with `status` and this `text`, and goes no further. `headers` are for the answer."""
 
-    def __init__(self, status: int, text: str = "", headers: Mapping[str, str] = MappingProxyType({})) -> None:
+    def __init__(self, status: int, text: str = "", headers: Mapping[str, str] = {}) -> None:
         super().__init__(text)
         self.status = status
         self.headers = headers
@@ -85,9 +84,7 @@ class HttpConnection:
         if not isinstance(event, h11.Request):
             return None
         self._is_first, self._method = False, event.method
-        fault = _fault_of(event)
-        if fault is not None:
-            raise fault
+        _check(event)
         return event
 
     async def _next_head(self) -> object:
@@ -205,31 +202,27 @@ class HttpConnection:
         try:
             if self._http.our_state in (h11.MUST_CLOSE, h11.DONE) and not self.drop_rest():
                 with trio.move_on_after(self.linger):
-                    await self._linger()
+                    if isinstance(self._stream, trio.abc.HalfCloseableStream):
+                        await self._stream.send_eof()
+                    left = _LINGER_BYTES
+                    while left > 0 and (data := await self._stream.receive_some(_PIECE)):
+                        left -= len(data)
         except trio.BrokenResourceError:
             pass
         finally:
             with trio.move_on_after(_CLOSING_SECONDS):
                 await self._stream.aclose()
 
-    async def _linger(self) -> None:
-        if isinstance(self._stream, trio.abc.HalfCloseableStream):
-            await self._stream.send_eof()
-        left = _LINGER_BYTES
-        while left > 0 and (data := await self._stream.receive_some(_PIECE)):
-            left -= len(data)
 
-
-def _fault_of(request: h11.Request) -> HttpRefusal | None:
-    """What h11 lets pass, and a server should not take."""
+def _check(request: h11.Request) -> None:
+    """Raises `HttpRefusal` for what h11 lets pass, and a server should not take."""
     fields = dict(request.headers)
     if not request.http_version.startswith(b"1."):
-        return HttpRefusal(505, "this server speaks HTTP/1.1")
+        raise HttpRefusal(505, "this server speaks HTTP/1.1")
     if b"transfer-encoding" in fields and b"content-length" in fields:
-        return HttpRefusal(400, "a body has a Content-Length or is chunked, and not both")  # RFC 9112 section 6.1
+        raise HttpRefusal(400, "a body has a Content-Length or is chunked, and not both")  # RFC 9112 section 6.1
     if fields.get(b"expect", b"100-continue").lower() != b"100-continue":
-        return HttpRefusal(417)
-    return None
+        raise HttpRefusal(417)
 
 
 @lru_cache(maxsize=2)

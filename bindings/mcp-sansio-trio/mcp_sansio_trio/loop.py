@@ -6,8 +6,7 @@ The drivers call back and start tasks from wherever they are. Here all of that h
 from __future__ import annotations
 
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from types import TracebackType
 from typing import Any, Self
@@ -15,7 +14,7 @@ from typing import Any, Self
 import trio
 
 from mcp_sansio import LocalProtocolError
-from mcp_sansio.driving import Timer, Timers
+from mcp_sansio.driving import Timer, Timers, leaves, plain_errors
 
 
 class Task:
@@ -98,7 +97,7 @@ class Loop:
         for task in self._tasks:
             task.cancel()
         # The nursery puts what the block raised into a group of its own, and may take it apart.
-        with plain_errors(() if error is None else tuple(_leaves(error))):
+        with plain_errors(trio.Cancelled, () if error is None else tuple(leaves(error))):
             await self._manager.__aexit__(kind, error, trace)
 
     @property
@@ -159,32 +158,7 @@ class Loop:
 
     def run_in_loop(self, function: Callable[[], None], /) -> None:
         """See `Runtime.run_in_loop`."""
-        if threading.get_ident() == self._thread:
+        if self._clock is None or threading.get_ident() == self._thread:
             function()
         else:
             self.call_from_anywhere(function)
-
-
-@contextmanager
-def plain_errors(known: Sequence[BaseException] = ()) -> Iterator[None]:
-    """A single error comes out of the block as it was raised, and not in the groups of nurseries.
-
-    Those that are `known` do not come out of it where they are all that there is, nor beside others.
-    """
-    failed: list[BaseException] = []
-    try:
-        yield
-    except BaseExceptionGroup as group:
-        failed = [leaf for leaf in _leaves(group) if not (isinstance(leaf, trio.Cancelled) or leaf in known)]
-        if len(failed) > 1 or not (failed or known):
-            raise
-    for error in failed:
-        raise error
-
-
-def _leaves(error: BaseException) -> Iterator[BaseException]:
-    if isinstance(error, BaseExceptionGroup):
-        for held in error.exceptions:
-            yield from _leaves(held)
-    else:
-        yield error

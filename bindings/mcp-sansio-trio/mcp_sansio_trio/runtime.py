@@ -38,29 +38,6 @@ class ServingLoop(Loop):
         return super().start(_guarded(work))
 
 
-class ServingRun:
-    """The run of trio that serves, once it does: what is served may be declared before there is one."""
-
-    #: One of those in that run, whose clock and whose way into it outlast it.
-    _loop: ServingLoop | None = None
-
-    def open_loop(self) -> ServingLoop:
-        """A loop in the run that is going on, which is the one that serves from now on."""
-        self._loop = ServingLoop()
-        return self._loop
-
-    def now(self) -> float:
-        """trio's own time, in seconds, in any thread; 0 while nothing was served."""
-        return 0.0 if self._loop is None else self._loop.time()
-
-    def call(self, function: Callable[[], None]) -> None:
-        """See `Runtime.run_in_loop`. While nothing is served, any thread will do."""
-        if self._loop is None:
-            function()
-        else:
-            self._loop.run_in_loop(function)
-
-
 def runtime_of(now: Callable[[], float], run_in_loop: Callable[[Callable[[], None]], None]) -> Runtime:
     """What a server on trio lends to the core. A call that is cancelled is let go, and its thread goes on."""
     threads = trio.CapacityLimiter(_THREADS)
