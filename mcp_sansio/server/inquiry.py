@@ -35,6 +35,7 @@ class Inquiry:
         else:
             self.deadline = http.server.runtime.now() + http.config.worker_timeout
             self._question = self._workers.ask(message, self._answer)
+            self._said = self._workers.said_so_far
 
     def _answer(self, message: Message) -> None:
         self.deadline = None
@@ -45,9 +46,8 @@ class Inquiry:
         """Do what is due."""
         if self.deadline is None or self.deadline > now:
             return
-        self.deadline = None
         self.close()
-        if self._workers.cut_off:
+        if not self._workers.has_taken(self._said):
             self._refuse()
         else:
             self._unknown()

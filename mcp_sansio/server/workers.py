@@ -43,6 +43,7 @@ class Workers:
         self._more: Event | None = None
         self._following: Event = server.runtime.event()
         self._said = self._failures = 0
+        self._failing = False
         #: Who waits until the hub has taken so many of the messages that were ever said.
         self._waiting: deque[tuple[int, Event]] = deque()
         self._asked: dict[str, Callable[[Message], None]] = {}
@@ -74,8 +75,10 @@ class Workers:
                     await self._hub.publish(TOPIC, message)
                 except BaseException:
                     self._failures += 1
+                    self._failing = True
                     self._release(all_of_them=True)
                     raise
+                self._failing = False
                 # While the hub took it, it may have made room for others.
                 if self._outbox and self._outbox[0] is message:
                     self._outbox.popleft()
@@ -102,8 +105,7 @@ class Workers:
 
     def _release(self, *, all_of_them: bool = False) -> None:
         """Let those go on whose words the hub has taken."""
-        taken = self._said - len(self._outbox)
-        while self._waiting and (all_of_them or self._waiting[0][0] <= taken):
+        while self._waiting and (all_of_them or self.has_taken(self._waiting[0][0])):
             self._waiting.popleft()[1].set()
 
     @property
@@ -118,8 +120,17 @@ class Workers:
 
     @property
     def cut_off(self) -> bool:
-        """Whether the others cannot be reached now: the hub has not taken something yet, or was never followed."""
-        return bool(self._outbox) or self._cursor is None
+        """Whether the others cannot be reached now: the hub took nothing the last time, or was never followed."""
+        return self._failing or self._cursor is None
+
+    @property
+    def said_so_far(self) -> int:
+        """How much was ever said, for `has_taken`."""
+        return self._said
+
+    def has_taken(self, said: int) -> bool:
+        """Whether the hub has taken what was said up to then."""
+        return self._said - len(self._outbox) >= said
 
     # What a worker gives out
 

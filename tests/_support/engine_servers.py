@@ -58,6 +58,10 @@ class EngineServer:
             except ProcessLookupError:
                 pass  # it has ended by itself
 
+    def wipe(self) -> None:
+        """Forget all that it has saved, while it does not run."""
+        raise NotImplementedError
+
     def spawn(self, log: int) -> subprocess.Popen[bytes]:
         """Start the program."""
         raise NotImplementedError
@@ -90,6 +94,10 @@ class RedisServer(EngineServer):
         self.socket = folder / "redis.sock"
         self.url = f"unix://{self.socket}"
 
+    def wipe(self) -> None:
+        """See `EngineServer.wipe`."""
+        shutil.rmtree(self.folder / "appendonlydir")
+
     def spawn(self, log: int) -> subprocess.Popen[bytes]:
         """See `EngineServer.spawn`."""
         options = {"port": "0", "unixsocket": self.socket, "dir": self.folder, "appendonly": "yes", "save": ""}
@@ -117,8 +125,17 @@ class PostgresServer(EngineServer):
         self.url = f"host={folder} user=mcp dbname=postgres"
         if self._user is not None:
             shutil.chown(folder, self._user)
+        self._initialize()
+
+    def _initialize(self) -> None:
         initdb = [str(Path(self.program).with_name("initdb")), "--no-sync", "-A", "trust", "-U", "mcp", "-E", "UTF8"]
-        subprocess.run([*initdb, str(folder / "data")], user=self._user, cwd=folder, check=True, capture_output=True)
+        data = str(self.folder / "data")
+        subprocess.run([*initdb, data], user=self._user, cwd=self.folder, check=True, capture_output=True)
+
+    def wipe(self) -> None:
+        """See `EngineServer.wipe`."""
+        shutil.rmtree(self.folder / "data")
+        self._initialize()
 
     def spawn(self, log: int) -> subprocess.Popen[bytes]:
         """See `EngineServer.spawn`. What it has written outlives its processes without waiting for the disk."""

@@ -190,6 +190,7 @@ class Fleet:
         self.site = site
         self.options = options
         self.folder = Path(options["folder"])
+        self.started: list[Worker] = []
 
     @property
     def workers(self) -> list[Worker]:
@@ -198,7 +199,9 @@ class Fleet:
 
     async def start(self, count: int) -> None:
         """Start so many workers more."""
-        self.workers.extend(await asyncio.gather(*(Worker.start(self.options) for _ in range(count))))
+        started = await asyncio.gather(*(Worker.start(self.options) for _ in range(count)))
+        self.started.extend(started)
+        self.workers.extend(started)
 
     def at(self, worker: Worker, client: Client) -> Client:
         """The same client, whose requests all go to that worker."""
@@ -241,7 +244,7 @@ async def fleet(count: int, folder: Path, **options: Any) -> AsyncIterator[Fleet
             await held.start(count)
             yield held
         finally:
-            for worker in held.workers:
+            for worker in held.started:
                 await worker.kill()
 
 

@@ -240,8 +240,16 @@ def test_without_the_hub_a_client_is_told_to_try_later(version: str) -> None:
     shop.simulation.advance(3)
     error = {"code": -32603, "message": "the other workers cannot be reached"}
     assert (waiting.status, waiting.messages[0]["error"]) == (503, error)
-    at_once = again(speaker, ids(response)[-1])
+
+    async def publish(topic: str, data: bytes) -> None:
+        raise ConnectionError("the hub is gone")
+
+    shop.hub.publish, working = publish, shop.hub.publish  # type: ignore[method-assign]
+    with pytest.raises(ConnectionError):
+        shop.servers[1].relay().send(None)
+    at_once = again(speaker, ids(response)[-1])  # it is known by now
     assert (at_once.body, at_once.status) == (waiting.body, 503)
+    shop.hub.publish = working  # type: ignore[method-assign]
     shop.simulation.scheduler.spawn(shop.servers[1].relay())
     shop.simulation.settle()
     shop.go("second", "third")

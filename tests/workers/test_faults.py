@@ -19,6 +19,7 @@ ADAPTERS = AdapterSet.default().by_version
 PUSHING = tuple(version for version in speak.VERSIONS if ADAPTERS[version].can_push_ask)
 RESUMING = tuple(version for version in speak.VERSIONS if ADAPTERS[version].resumes_streams)
 UPDATED = "notifications/resources/updated"
+LISTS_CHANGED = [f"notifications/{kind}/list_changed" for kind in ("tools", "prompts", "resources")]
 SERVERS = tuple(engine for engine in ENGINES if engine != "sqlite")
 #: So that what nobody answers is known soon, on a machine that is busy with something else.
 SOON = {"worker_timeout": 1.5}
@@ -95,6 +96,61 @@ async def test_the_worker_that_took_the_answer_is_killed(engine: str, engines: E
         await assert_in_service(held, client, 0)
 
 
+@pytest.mark.parametrize("sealed", [False, True], ids=["stored", "sealed"])
+@pytest.mark.parametrize("engine", ENGINES)
+async def test_the_worker_that_ended_a_call_with_a_question_is_killed(
+    engine: str, sealed: bool, engines: Engines, tmp_path: Path
+) -> None:
+    """What its handler left is in the engine, or with the client."""
+    options = engines.options(engine) | ({"sealed": [bytes(range(32)).hex()]} if sealed else {})
+    async with fleet(2, tmp_path / "fleet", **options) as held:
+        asking = held.workers[0]
+        client = held.client(speak.VERSIONS[0])
+        token = (await held.at(asking, client).call("refund", amount=5))["result"]["requestState"]
+        await asking.kill()
+        held.workers.remove(asking)
+        again = client.calling("refund", amount=5)
+        again["params"] |= {"inputResponses": {"sure": elicit_accept()}, "requestState": token}
+        assert text_of((await client.post(again)).message) == "refunded 5 of 5"
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+async def test_a_worker_that_is_stopped_finishes_its_calls(engine: str, engines: Engines, tmp_path: Path) -> None:
+    """Those that are waited for here, and those that are come back for elsewhere; its listeners go elsewhere, too."""
+    async with fleet(2, tmp_path / "fleet", patience=60, **engines.options(engine)) as held:
+        leaving, staying = held.workers
+        client = await held.client(PUSHING[0]).open()
+        here = held.at(leaving, client)
+        async with (
+            here.listening() as listening,
+            here.streaming(here.calling("slow", id="stays", token="t", at="stays")) as stays,
+            here.streaming(here.calling("slow", id="leaves", token="t", at="leaves")) as leaves,
+        ):
+            await client.call("change")
+            await listening.message()
+            for stream in (stays, leaves):
+                assert (await stream.message())["params"]["progress"] == 1
+            leaves.leave()
+            stopping = asyncio.create_task(leaving.stop())
+            held.workers.remove(leaving)
+            while await listening.message() is not None:
+                pass  # the second announcement of `change`, perhaps
+            elsewhere = held.at(staying, client)
+            async with elsewhere.streaming(method="GET", headers={"Last-Event-ID": listening.last_id}) as fresh:
+                methods = [(await fresh.message())["method"] for _ in range(3)]
+                assert methods == LISTS_CHANGED
+                fresh.leave()
+            async with elsewhere.streaming(method="GET", headers={"Last-Event-ID": leaves.last_id}) as rest:
+                for gate in ("leaves-1", "leaves-2"):
+                    held.open_gate(gate)
+                assert text_of((await rest.rest())[-1]) == "done"
+            for gate in ("stays-1", "stays-2"):
+                held.open_gate(gate)
+            assert text_of((await stays.rest())[-1]) == "done"
+            await stopping
+        assert held.errors() == ""
+
+
 @pytest.mark.parametrize("version", RESUMING)
 async def test_a_listener_whose_worker_is_killed_keeps_its_session(
     version: str, engines: Engines, tmp_path: Path
@@ -112,9 +168,7 @@ async def test_a_listener_whose_worker_is_killed_keeps_its_session(
             assert await read_to_the_end(stream) == []
         async with client.streaming(method="GET", headers={"Last-Event-ID": last}) as stream:
             methods = [(await stream.message())["method"] for _ in range(4)]
-            assert methods == [f"notifications/{kind}/list_changed" for kind in ("tools", "prompts", "resources")] + [
-                UPDATED
-            ]
+            assert methods == [*LISTS_CHANGED, UPDATED]
             await client.call("update")
             assert (await stream.message())["method"] == UPDATED
             stream.leave()
@@ -162,6 +216,36 @@ async def test_the_engine_is_killed_and_comes_back(engine: str, tmp_path: Path) 
                 assert text_of(await asked.message()) == "accept accept"
                 listening.leave()
             await assert_in_service(held, client, 4)
+    finally:
+        engines.close()
+
+
+@pytest.mark.parametrize("engine", SERVERS)
+async def test_the_engine_comes_back_empty(engine: str, tmp_path: Path) -> None:
+    """What it kept is lost, and is said to be; all else is in service again by itself."""
+    engines = Engines(tmp_path)
+    options = engines.options(engine)
+    server = engines.server(engine)
+    try:
+        async with fleet(2, tmp_path / "fleet", **options) as held:
+            before = await held.client(PUSHING[0]).open()
+            assert text_of(await before.call("count")) == "1"
+            server.kill()
+            server.wipe()
+            server.start()
+            async with asyncio.timeout(PATIENCE):
+                while (answered := await before.post(before.message("ping"))).status == 503:
+                    pass
+            assert (answered.status, answered.message["error"]["message"]) == (
+                404, "there is no such session; initialize again",
+            )  # fmt: skip
+            client = await held.client(PUSHING[0]).open()
+            await in_service(client)
+            await client.post(client.message("resources/subscribe", {"uri": "bread://rye"}))
+            async with held.at(held.workers[0], client).listening() as listening:
+                await hub_in_service(held.at(held.workers[1], client), listening)
+                listening.leave()
+            await assert_in_service(held, client, 0)
     finally:
         engines.close()
 

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, LiteralString
 
 from psycopg import AsyncConnection, Error
-from psycopg.errors import DiskFull
+from psycopg.errors import DiskFull, UndefinedTable
 from psycopg_pool import AsyncConnectionPool
 
 from mcp_sansio import StoreFull, StoreUnavailable
@@ -97,6 +97,9 @@ class Server:
         except (Error, OSError) as error:
             if self._pool.opened is not pool:
                 raise StoreUnavailable("PostgreSQL: it was closed") from error
+            if isinstance(error, UndefinedTable):
+                # It came back as another one, which is empty: it gets its tables with the next use.
+                self._pool.give_up()
             raise told(error) from error
 
     async def connect(self) -> Connection:
