@@ -84,22 +84,21 @@ class EnvelopeAdapter(Adapter):
         failure = Failure(FailureKind.MALFORMED, "this protocol revision has no responses from clients")
         return DecodeFailure(None, failure, replies=False)
 
-    def check_message(self, operation: Operation, envelope: Envelope) -> Failure | None:
+    def fault_of_request(self, operation: Operation, params: Mapping[str, JSON]) -> str | None:
         """Every request names its revision and its client's capabilities (basic, "Per-request protocol fields")."""
-        params = envelope.params
         meta = params.get("_meta")
         fault = "params._meta must be an object" if not isinstance(meta, dict) else _fault_of_meta(meta)
         if fault is None and "inputResponses" in params:
             fault = _fault_of_answers(params["inputResponses"])
-        fault = fault or fault_of_params(operation, params)
-        return None if fault is None else Failure(FailureKind.INVALID_PARAMS, fault)
+        return fault or fault_of_params(operation, params)
 
     def build_call(self, operation: Operation, envelope: Envelope, client: ClientInfo, log_level: str | None) -> Call:
         """The call, with what the message says of its client."""
         # Only a request's `_meta` was checked, and only a request's is of use.
         params = envelope.params
         meta = params["_meta"] if envelope.id is not None else {}
-        call = super().build_call(operation, envelope, self.client_info_for(meta), meta.get(LOG_LEVEL))
+        client = client_info(meta.get(CLIENT_INFO), meta.get(CLIENT_CAPABILITIES))
+        call = super().build_call(operation, envelope, client, meta.get(LOG_LEVEL))
         if operation in HANDLED:
             call.answers = params.get("inputResponses") or {}
             call.request_state = params.get("requestState")

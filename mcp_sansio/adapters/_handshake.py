@@ -9,15 +9,15 @@ from mcp_sansio.asking import ELICIT
 from mcp_sansio.call import Call, ClientInfo
 from mcp_sansio.dispatcher import Described
 from mcp_sansio.operation import Operation
-from mcp_sansio.outcome import Failure, FailureKind, InputRequest
+from mcp_sansio.outcome import FailureKind, InputRequest
 from mcp_sansio.registry import Registry
 from mcp_sansio.schema import HeaderParam
 from mcp_sansio.types import JSON, Implementation, RequestId, to_wire
-from mcp_sansio.wire.jsonrpc import Envelope, encode_request
+from mcp_sansio.wire.jsonrpc import encode_request
 
 from .base import Adapter, client_info
 from .failures import COMMON_FAILURES, FailureCode
-from .params import fault_of_params
+from .params import FIELDS, fault_of_params
 from .projection import pick
 
 HANDSHAKE_METHODS: Mapping[str, Operation] = {
@@ -37,6 +37,8 @@ HANDSHAKE_METHODS: Mapping[str, Operation] = {
     "completion/complete": Operation.COMPLETE,
     "logging/setLevel": Operation.SET_LOG_LEVEL,
 }
+
+_FIELDS = {**FIELDS, Operation.DESCRIBE: (("protocolVersion", True, str, "a string"),)}
 
 HANDSHAKE_FAILURES: Mapping[FailureKind, FailureCode] = {
     **COMMON_FAILURES,
@@ -63,12 +65,9 @@ class HandshakeAdapter(Adapter):
     failures: ClassVar[Mapping[FailureKind, FailureCode]] = HANDSHAKE_FAILURES
     askable: ClassVar[Mapping[str, JSON]] = {"sampling": {}, "roots": {}}
 
-    def check_message(self, operation: Operation, envelope: Envelope) -> Failure | None:
+    def fault_of_request(self, operation: Operation, params: Mapping[str, JSON]) -> str | None:
         """The common checks, and those of the handshake's own params (basic/lifecycle, "Initialization")."""
-        if operation is Operation.DESCRIBE and not isinstance(envelope.params.get("protocolVersion"), str):
-            return Failure(FailureKind.INVALID_PARAMS, "params.protocolVersion must be a string")
-        fault = fault_of_params(operation, envelope.params)
-        return None if fault is None else Failure(FailureKind.INVALID_PARAMS, fault)
+        return fault_of_params(operation, params, _FIELDS)
 
     def client_info_for(self, source: Mapping[str, JSON]) -> ClientInfo:
         """Who the client of a handshake says it is. Members that nobody knows are kept."""

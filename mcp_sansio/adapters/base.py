@@ -105,9 +105,7 @@ class Adapter(ClientRole):
         """Whether `spec` exists for clients of this revision. `spec.since` is the oldest that is offered it."""
         if spec.since is not None and self.version < spec.since:
             return False
-        if not self.shape.simplifies_schemas:
-            return True
-        return not isinstance(spec, ToolSpec) or self.input_schema(spec) is not None
+        return not (self.shape.simplifies_schemas and isinstance(spec, ToolSpec) and spec.simple_input_schema is None)
 
     def can_carry(self, request: InputRequest) -> bool:
         """Whether the revision has a form for the question `request`, where it puts questions to clients at all."""
@@ -165,19 +163,18 @@ class Adapter(ClientRole):
         if operation is None or (operation in _NOTIFICATIONS) is is_request:
             failure = Failure(FailureKind.UNKNOWN_METHOD, f"unknown method: {_clipped(envelope.method)}")
             return DecodeFailure(envelope.id, failure) if is_request else None
-        fault = self.check_message(operation, envelope) if is_request else None
+        fault = self.fault_of_request(operation, envelope.params) if is_request else None
         if fault is not None:
-            return DecodeFailure(envelope.id, fault)
+            return DecodeFailure(envelope.id, Failure(FailureKind.INVALID_PARAMS, fault))
         return self.build_call(operation, envelope, client, log_level)
 
     def decode_reply(self, envelope: Envelope) -> Decoded | None:
         """A client's response, on the revisions that send requests to clients. One to no request is ignored."""
         return None if envelope.id is None else Reply(envelope.id, envelope.result, envelope.error)
 
-    def check_message(self, operation: Operation, envelope: Envelope) -> Failure | None:
+    def fault_of_request(self, operation: Operation, params: Mapping[str, JSON]) -> str | None:
         """What is wrong with a request's params, or ``None``."""
-        fault = fault_of_params(operation, envelope.params)
-        return None if fault is None else Failure(FailureKind.INVALID_PARAMS, fault)
+        return fault_of_params(operation, params)
 
     def client_info_for(self, source: Mapping[str, JSON]) -> ClientInfo:
         """Who the client says it is, in the params of its handshake or, without one, in a message's ``_meta``."""

@@ -1,7 +1,7 @@
 """What each operation's params must hold, where all revisions agree.
 
 One table, checked before a call is built, so that everything behind it may index params without asking. A field that a
-revision alone demands is checked by its adapter (`check_params`).
+revision alone demands is checked by its adapter (`fault_of_request`).
 """
 
 from __future__ import annotations
@@ -79,9 +79,11 @@ TARGET = {
 }
 
 
-def fault_of_params(operation: Operation, params: Mapping[str, JSON]) -> str | None:
+def fault_of_params(
+    operation: Operation, params: Mapping[str, JSON], fields: Mapping[Operation, tuple[Field, ...]] = FIELDS
+) -> str | None:
     """What is wrong with `params`, naming the member, or ``None``. An optional member may also be null."""
-    for name, required, check, wanted in FIELDS.get(operation, ()):
+    for name, required, check, wanted in fields.get(operation, ()):
         value = params.get(name)
         if type(value) is check or (value is None and not required):
             continue

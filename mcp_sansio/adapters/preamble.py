@@ -50,26 +50,17 @@ class Preamble(Struct, frozen=True, eq=False):
         max_depth: int = 128,
     ) -> Preamble:
         """The preamble of `raw`, the bytes of one HTTP body or one line. It never raises."""
+        fault = method = None
         try:
             body = decode(raw, max_depth=max_depth)
         except JsonError as error:
-            return cls.of_message(None, headers, query, fault=error)
-        return cls.of_message(body, headers, query)
-
-    @classmethod
-    def of_message(
-        cls,
-        body: JSON,
-        headers: Mapping[str, str] | None = None,
-        query: Mapping[str, str] | None = None,
-        *,
-        fault: JsonError | None = None,
-    ) -> Preamble:
-        """The preamble of a message that is parsed already."""
-        held = _NO_HEADERS if headers is None else headers if type(headers) is Headers else Headers(headers)
-        method = body.get("method") if isinstance(body, dict) else None
-        first = body[0] if isinstance(body, list) and body else body
+            body, fault = None, error
+        if isinstance(body, dict):
+            first, method = body, body.get("method")
+        else:
+            first = body[0] if isinstance(body, list) and body else None
         params = first.get("params") if isinstance(first, dict) else None
+        held = _NO_HEADERS if headers is None else headers if type(headers) is Headers else Headers(headers)
         meta = params.get("_meta") if isinstance(params, dict) else None
         return cls(
             body,

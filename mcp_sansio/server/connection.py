@@ -100,7 +100,10 @@ class ServerConnection:
             return
         outlet = _Batch(self, Replies(sum(map(expects_reply, decoded)))) if is_batch else self
         for item in decoded:
-            self._receive(item, adapter, outlet)
+            if isinstance(item, Call) and item.id is not None:
+                self._called(item, outlet)
+            else:
+                self._receive(item, adapter, outlet)
 
     def receive_overlong(self, size: int) -> None:
         """A message of more than `Config.max_message` bytes was skipped; `size` is what it had."""
@@ -170,10 +173,7 @@ class ServerConnection:
 
     def _receive(self, item: Decoded, adapter: Adapter, outlet: ServerConnection | _Batch) -> None:
         if isinstance(item, Call):
-            if item.id is None:
-                self._notified(item)
-            else:
-                self._called(item, outlet)
+            self._notified(item)
         elif isinstance(item, Reply):
             if not self.server.questions.answer(self, item):
                 self._events.append(PeerFaulted(Failure(FailureKind.INVALID_PARAMS, "a response to no open question")))

@@ -145,7 +145,12 @@ def preflight_headers(headers: Headers, methods: str) -> Pairs:
     )
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=256)
+def fault_of_body(content_type: str | None, announced: str | None, most: int) -> Failure | None:
+    """Refuse a body by the headers that describe it, or give ``None``."""
+    return fault_of_content_type(content_type) or fault_of_length(announced, most)
+
+
 def fault_of_content_type(stated: str | None) -> Failure | None:
     """Refuse a body that says it is not JSON, or give ``None``. Parameters and case do not matter."""
     if media_type(stated) == JSON_TYPE:
@@ -153,7 +158,6 @@ def fault_of_content_type(stated: str | None) -> Failure | None:
     return Failure(FailureKind.UNSUPPORTED_MEDIA, "the Content-Type must be application/json")
 
 
-@lru_cache(maxsize=256)
 def fault_of_length(announced: str | None, most: int) -> Failure | None:
     """Refuse a body that is announced to be larger than `most` bytes, or give ``None``.
 

@@ -117,8 +117,7 @@ class HttpTransaction:
             self._handle()
         else:
             self._receive_by = self.server.runtime.now() + config.receive_timeout
-            fault = gate.fault_of_content_type(get("content-type"))
-            fault = fault or gate.fault_of_length(get("content-length"), config.max_message)
+            fault = gate.fault_of_body(get("content-type"), get("content-length"), config.max_message)
             if fault is not None:
                 self.refuse(fault)
 

@@ -111,7 +111,10 @@ class StreamableTransaction(SessionTransaction):
         batch = Replies(due) if is_batch else None
         reply = self._post_reply = PostReply(self, adapter, self._live, session, *forms, batch)
         for item in decoded:
-            self._receive(item, reply)
+            if isinstance(item, Call) and item.id is not None:
+                self._called(item, reply)
+            else:
+                self._receive(item, reply)
         if not due and not self.ended:
             self._acknowledge(decoded)
 
@@ -127,10 +130,7 @@ class StreamableTransaction(SessionTransaction):
 
     def _receive(self, item: Decoded, reply: PostReply) -> None:
         if isinstance(item, Call):
-            if item.id is None:
-                self._notified(item)
-            else:
-                self._called(item, reply)
+            self._notified(item)
         elif isinstance(item, Reply):
             self._answer(item)
         else:
