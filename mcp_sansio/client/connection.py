@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
+from mcp_sansio import wire_log
 from mcp_sansio.adapters.base import Adapter
 from mcp_sansio.errors import McpError
 from mcp_sansio.wire.json import JsonError, decode
 
-from . import wire_log
 from .calls import OutgoingRequest, Purpose
 from .engine import ClientEngine
 

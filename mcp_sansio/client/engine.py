@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import inf
 
+from mcp_sansio import wire_log
 from mcp_sansio.adapters.base import Adapter
 from mcp_sansio.adapters.params import fault_of_params
 from mcp_sansio.adapters.selection import AdapterSet
@@ -19,7 +20,6 @@ from mcp_sansio.types import JSON, LOG_LEVELS, Implementation, LogLevel, ServerD
 from mcp_sansio.wire.json import fault_of
 from mcp_sansio.wire.jsonrpc import encode_notification
 
-from . import wire_log
 from ._state import NegotiationState
 from .calls import Failed, OutgoingCall, OutgoingRequest, Purpose, Question
 from .config import ClientConfig

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping
 from typing import Any
 
+from mcp_sansio import wire_log
 from mcp_sansio.adapters.base import Adapter
 from mcp_sansio.errors import McpError, ServerError
 from mcp_sansio.operation import Operation
@@ -16,7 +17,6 @@ from mcp_sansio.types import JSON
 from mcp_sansio.wire.json import JsonError, decode
 from mcp_sansio.wire.urls import origin_of
 
-from . import wire_log
 from .calls import OutgoingCall, OutgoingRequest, Purpose
 from .engine import ClientEngine
 from .exchange import JSON_TYPE
@@ -74,7 +74,7 @@ class HttpClientSession(ClientEngine):
     ) -> None:
         """The status and the header section of a response."""
         if self.logs_wire:
-            wire_log.responded(status, headers)
+            wire_log.head_received(str(status), headers)
         self.exchanges.receive_response(exchange, status, headers)
 
     def receive_data(self, exchange: Hashable, data: bytes) -> None:
@@ -122,7 +122,9 @@ class HttpClientSession(ClientEngine):
         if self.logs_wire:
             for part in parts:
                 if isinstance(part, HttpRequest):
-                    wire_log.requested(part.method, part.url, part.headers, part.body)
+                    wire_log.head_sent(f"{part.method} {part.url}", part.headers)
+                if isinstance(part, HttpRequest) and part.body:
+                    wire_log.sent(part.body)
         return parts
 
     # Getters

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from mcp_sansio import wire_log
 from mcp_sansio.adapters.base import Adapter
 from mcp_sansio.adapters.preamble import Preamble
 from mcp_sansio.adapters.selection import AdapterSet
@@ -82,6 +83,8 @@ class ServerConnection:
         if self.state is ChannelState.CLOSED:
             return
         config = self.server.config
+        if self.server.logs_wire:
+            wire_log.received(data)
         if len(data) > config.max_message:
             self.receive_overlong(len(data))
             return
@@ -141,6 +144,9 @@ class ServerConnection:
         messages = taken(self._messages)
         self._announced.clear()
         self._backlog.clear()
+        if self.server.logs_wire:
+            for message in messages:
+                wire_log.sent(message)
         return messages
 
     def next_deadline(self) -> float | None:

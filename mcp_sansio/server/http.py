@@ -12,6 +12,7 @@ from io import BytesIO
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from mcp_sansio import wire_log
 from mcp_sansio.events import Body, CallCancelled, CallReceived, End, Event, Head, Part, PeerFaulted
 from mcp_sansio.outcome import Failure, FailureKind, Rejected
 from mcp_sansio.states import advance
@@ -95,6 +96,8 @@ class HttpTransaction:
         self.state = advance(RESPONSE, self.state, ResponseInput.REQUEST)
         self.headers = held = headers if type(headers) is Headers else Headers(headers)
         self.method = method
+        if self.server.logs_wire:
+            wire_log.head_received(f"{method} {target}", held)
         if "?" in target:
             self.query = split_target(target)[1]
         get, config = held.fields.get, self.config
@@ -137,6 +140,8 @@ class HttpTransaction:
         if self.state is not ResponseState.RECEIVING:
             return
         self.state = advance(RESPONSE, self.state, ResponseInput.RECEIVED)
+        if self.server.logs_wire:
+            wire_log.received(self._body.getvalue())
         self._handle()
 
     def receive_disconnect(self) -> None:
@@ -175,6 +180,9 @@ class HttpTransaction:
         parts = taken(self._parts)
         if self._backlog is not None:
             self._backlog.clear()
+        if self.server.logs_wire:
+            for part in parts:
+                wire_log.part_sent(part)
         return parts
 
     def next_deadline(self) -> float | None:

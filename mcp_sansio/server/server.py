@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection
 from functools import partial
 from typing import Any, Protocol, TypedDict, Unpack
 
+from mcp_sansio import wire_log
 from mcp_sansio.adapters.selection import AdapterSet
 from mcp_sansio.changes import Change
 from mcp_sansio.dispatcher import Dispatcher, Listening
@@ -88,6 +89,7 @@ class Server:
         self.runtime = runtime
         self.adapters = AdapterSet.default() if adapters is None else adapters
         self.config = Config() if config is None else config
+        self.logs_wire = wire_log.is_wanted()
         # Not `or`: a store may be empty, and then false.
         self.store: SessionStore = MemorySessionStore(clock=runtime.now) if store is None else store
         self.asks_store_at_once = self.config.asks_store_at_once and getattr(self.store, "answers_at_once", False)
