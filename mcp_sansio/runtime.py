@@ -11,6 +11,8 @@ from typing import Any, Protocol, TypeVar
 
 import attrs
 
+__all__ = ["Event", "RunSync", "Runtime"]
+
 T = TypeVar("T")
 
 

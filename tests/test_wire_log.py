@@ -33,7 +33,7 @@ def test_http_without_its_secrets(seen: pytest.LogCaptureFixture) -> None:
     assert lines[0] == "< POST /mcp?a=1"
     assert {"< authorization: …", "< cookie: …", "< accept: */*"} <= set(lines)
     assert (body, answer) == (f"< {PING.decode()}", f"> {PONG}")
-    assert response == "> 200\n> Content-Type: application/json"
+    assert response == f"> 200\n> Content-Type: application/json\n> Content-Length: {len(PONG)}"
 
 
 def test_what_is_long_is_cut(seen: pytest.LogCaptureFixture) -> None:
