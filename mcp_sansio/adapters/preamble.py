@@ -50,15 +50,17 @@ class Preamble(Struct, frozen=True, eq=False):
         max_depth: int = 128,
     ) -> Preamble:
         """The preamble of `raw`, the bytes of one HTTP body or one line. It never raises."""
-        fault = method = None
+        body: JSON = None
+        method: JSON = None
+        fault: JsonError | None = None
         try:
             body = decode(raw, max_depth=max_depth)
         except JsonError as error:
-            body, fault = None, error
-        if isinstance(body, dict):
-            first, method = body, body.get("method")
+            fault = error
+        if isinstance(body, list):
+            first = body[0] if body else None
         else:
-            first = body[0] if isinstance(body, list) and body else None
+            first, method = body, body.get("method") if isinstance(body, dict) else None
         params = first.get("params") if isinstance(first, dict) else None
         held = _NO_HEADERS if headers is None else headers if type(headers) is Headers else Headers(headers)
         meta = params.get("_meta") if isinstance(params, dict) else None
