@@ -208,6 +208,13 @@ class Server:
         """Tell the other workers what there is to tell, for ever."""
         await self.workers.relay()
 
+    async def farewell(self) -> None:
+        """Return once the other workers will hear all that there was to tell, or the hub did not take it.
+
+        For the end, before `relay` is cancelled. It waits no longer than the hub does for its engine.
+        """
+        await self.workers.farewell()
+
     # Commands
 
     def publish(self, change: Change) -> None:

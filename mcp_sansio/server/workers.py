@@ -43,7 +43,7 @@ class Workers:
         self._more: Event | None = None
         self._following: Event = server.runtime.event()
         self._said = self._failures = 0
-        self._failing = False
+        self._failing = self._relaying = False
         #: Who waits until the hub has taken so many of the messages that were ever said.
         self._waiting: deque[tuple[int, Event]] = deque()
         self._asked: dict[str, Callable[[Message], None]] = {}
@@ -68,23 +68,33 @@ class Workers:
     async def relay(self) -> None:
         """Tell the others what there is to tell, for ever. Raises what the hub raises; call it again to go on."""
         assert self._hub is not None
-        while True:
-            while self._outbox:
-                message = self._outbox[0]
-                try:
+        self._relaying = True
+        try:
+            while True:
+                while self._outbox:
+                    message = self._outbox[0]
                     await self._hub.publish(TOPIC, message)
-                except BaseException:
-                    self._failures += 1
-                    self._failing = True
-                    self._release(all_of_them=True)
-                    raise
-                self._failing = False
-                # While the hub took it, it may have made room for others.
-                if self._outbox and self._outbox[0] is message:
-                    self._outbox.popleft()
-                self._release()
-            self._more = self._server.runtime.event()
-            await self._more.wait()
+                    self._failing = False
+                    # While the hub took it, it may have made room for others.
+                    if self._outbox and self._outbox[0] is message:
+                        self._outbox.popleft()
+                    self._release()
+                self._more = self._server.runtime.event()
+                await self._more.wait()
+        finally:
+            self._relaying = False
+            if self._outbox:
+                self._failures += 1
+                self._failing = True
+                self._release(all_of_them=True)
+
+    async def farewell(self) -> None:
+        """Return once the hub has taken what there is to say, or has failed to."""
+        try:
+            if self._relaying:
+                await self.said()
+        except StoreUnavailable:
+            pass  # it is logged where `relay` is kept up
 
     async def ready(self) -> None:
         """Return once this worker hears everything that is said from now on."""

@@ -276,7 +276,9 @@ async def trio_fleet(count: int, folder: Path) -> AsyncIterator[Fleet]:
     async def serve(ready: Callable[[list[int]], None], stop: Flag) -> None:
         shared = {"store": MemorySessionStore(clock=trio.current_time), "hub": MemoryHub(event=trio.Event)}
         config = Config(deletable_sessions=True, retry=10)
-        endpoints = [binding.Endpoint(shop(folder, trio.sleep), config=config, **shared) for _ in range(count)]
+        endpoints = [
+            binding.Endpoint(shop(folder, trio.sleep), config=config, sse_path="/sse", **shared) for _ in range(count)
+        ]
         async with trio.open_nursery() as nursery:
             starts = [partial(binding.serve_http, endpoint, "127.0.0.1", 0) for endpoint in endpoints]
             ready([(await nursery.start(start))[0][1] for start in starts])

@@ -237,3 +237,29 @@ def test_what_the_hub_does_not_take_is_not_acknowledged(version: str) -> None:
     error = {"code": -32603, "message": "the session store cannot be reached"}
     assert (said.status, said.messages[0]["error"]) == (503, error)
     assert speaker.post(notification("notifications/initialized")).status == 202
+
+
+def test_a_worker_that_ends_says_the_rest_first() -> None:
+    both = Deployment(declare)
+    server = both.servers[0]
+    for number in range(3):
+        server.publish(Change(ChangeKind.RESOURCE_UPDATED, str(number)))
+    ending = both.simulation.scheduler.start(server.farewell())
+    both.simulation.settle()
+    assert ending.done
+    [topic] = both.hub._topics.values()
+    assert [decode(message.data)["uri"] for message in topic.messages] == ["0", "1", "2"]
+
+
+def test_a_worker_that_ends_does_not_wait_for_a_hub_that_fails_or_is_not_told() -> None:
+    simulation = Simulation(declare())
+    hub = UnreachableHub(event=lambda: FakeEvent(simulation.scheduler))
+    server = Server(simulation.server.registry, runtime=simulation.runtime, hub=hub)
+    server.publish(Change(ChangeKind.TOOLS))
+    simulation.scheduler.complete(server.farewell())  # nobody relays
+    waiting = simulation.scheduler.start(server.farewell())
+    relaying = simulation.scheduler.start(server.relay())
+    simulation.settle()
+    assert (waiting.done, relaying.done) == (True, True)
+    with pytest.raises(ConnectionError):
+        relaying.result()

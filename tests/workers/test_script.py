@@ -13,7 +13,7 @@ import speak
 import support
 from many_workers import ENGINES, Engines, Fleet, fleet, trio_fleet, without_chance
 from mcp_sansio import elicit_accept, elicit_decline
-from sockets import Client, Stream
+from sockets import Client, PairClient, Stream
 
 SEALED = [bytes(range(32)).hex()]
 RYE, OAT = "bread://rye", "bread://oat"
@@ -214,8 +214,24 @@ async def the_end(talk: Talk) -> None:
     await talk.send("DELETE")
 
 
+async def the_first_transport(talk: Talk) -> None:
+    """A stream at one worker, and messages that come in anywhere."""
+    if talk.client.version != speak.VERSIONS[-1]:
+        return
+    async with PairClient(talk.fleet.site).open() as client:
+        for method in ("tools/list", "ping", "resources/list"):
+            talk.note(await client.request(client.message(method)))
+        asked = await client.call("refund", amount=5)
+        talk.note(asked)
+        needed = needed_in(asked["result"])
+        answers = {"mcpAnswers": {"sure": elicit_accept()}, "mcpState": needed["requestState"]}
+        talk.note(await client.call("refund", amount=5, **answers))
+        async with talk.client.site.http.post(talk.client.site.url + client.where + "0", data=b"{}") as refused:
+            talk.note(refused.status, await refused.text())
+
+
 SCRIPTS: tuple[Script, ...] = (
-    handshake, lists, sessions, logging, asking, changes, coming_back, cancelling, the_end,
+    handshake, lists, sessions, logging, asking, changes, coming_back, cancelling, the_end, the_first_transport,
 )  # fmt: skip
 
 

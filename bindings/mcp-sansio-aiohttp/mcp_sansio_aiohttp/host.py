@@ -110,4 +110,5 @@ class Host:
     async def close(self, app: web.Application | None = None) -> None:
         """`on_shutdown`, and give up what belongs to no request."""
         self.server.shutdown()
+        await self.server.farewell()
         await self.orphans.close(asyncio.Event)

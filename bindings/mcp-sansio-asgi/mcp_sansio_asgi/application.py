@@ -111,6 +111,7 @@ class Application:
     async def close(self) -> None:
         """`shutdown`, and calls that go on although their client left are cancelled."""
         self._server.shutdown()
+        await self._server.farewell()
         await self._orphans.close(self._loops.here().event)
 
     @asynccontextmanager

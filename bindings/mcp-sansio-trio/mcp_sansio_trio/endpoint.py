@@ -104,6 +104,7 @@ class Endpoint:
                             self.serve_stream, [*listeners], handler_nursery=connections, task_status=task_status
                         )
                     connections.cancel_scope.deadline = trio.current_time() + grace
+                await self._server.farewell()
                 lines.cancel_scope.cancel()
 
     def shutdown(self) -> None:
