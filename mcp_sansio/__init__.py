@@ -48,6 +48,7 @@ from .outcome import Failure, FailureKind, NeedInput, NeedsInput, Outcome, Rejec
 from .registry import Registry
 from .request_state import StateCodec, StoredState
 from .runtime import Runtime, run_in_place
+from .server.channel_driver import ChannelDriver
 from .server.config import Config
 from .server.connection import ServerConnection
 from .server.http import HttpTransaction
@@ -161,6 +162,7 @@ __all__ = [
     "Change",
     "ChangeKind",
     "ChangeReceived",
+    "ChannelDriver",
     "ChildClientApi",
     "ClientApi",
     "ClientConfig",
