@@ -15,8 +15,9 @@ from .call import Call
 from .driving import Alarm, Handle, Orphans, Task, Tasks
 from .events import CallCancelled, CallReceived, End, Event, Part, StoreNeeded
 from .runtime import Event as Flag
+from .runtime import RunSync, Runtime
 
-__all__ = ["ResponseDriver", "ResponseEngine", "ServingLoop"]
+__all__ = ["LentLoop", "ResponseDriver", "ResponseEngine", "ServingLoop"]
 
 logger = logging.getLogger("mcp_sansio")
 
@@ -41,6 +42,52 @@ class ServingLoop(Protocol):
 
     def run_in_loop(self, callback: Callable[[], None], /) -> None:
         """See `Runtime.run_in_loop`."""
+
+
+class LentLoop:
+    """A `ServingLoop` that is made of `loop`, which has asyncio's interface.
+
+    `now` and `event` are those of the `Runtime`, and `start` makes a task of a coroutine. `thread` says in which thread
+    its caller is, as ``threading.get_ident`` does; the loop's is the one that this is made in.
+    """
+
+    def __init__(
+        self,
+        loop: Any,
+        *,
+        now: Callable[[], float],
+        event: Callable[[], Flag],
+        start: Callable[[Any], Task],
+        thread: Callable[[], int],
+    ) -> None:
+        self.loop = loop
+        self.now = now
+        self.event = event
+        self.start = start
+        self.call_soon: Callable[[Callable[[], Any]], Any] = loop.call_soon
+        self._thread = thread
+        self._own_thread = thread()
+
+    def runtime(self, token_bytes: Callable[[int], bytes], run_sync: RunSync, **further: Any) -> Runtime:
+        """The core's runtime on this loop. The arguments are those of `Runtime`."""
+        lent = {"now": self.now, "event": self.event, "run_in_loop": self.run_in_loop, **further}
+        return Runtime(token_bytes=token_bytes, run_sync=run_sync, **lent)
+
+    def call_at(self, when: float, callback: Callable[[], Any], /) -> Handle:
+        """See `ServingLoop.call_at`."""
+        handle: Handle = self.loop.call_later(when - self.now(), callback)
+        return handle
+
+    def run_in_loop(self, callback: Callable[[], None], /) -> None:
+        """See `Runtime.run_in_loop`. Nothing happens where the loop is closed: nobody is left to be told."""
+        if self._own_thread == self._thread():
+            callback()
+            return
+        try:
+            self.loop.call_soon_threadsafe(callback)
+        except RuntimeError:
+            if not self.loop.is_closed():
+                raise
 
 
 class ResponseEngine(Protocol):

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import ast
 import importlib
-import io
 import os
 import re
 import shutil
 import subprocess
 import sys
-import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -23,6 +21,7 @@ import pytest
 
 import mcp_sansio
 import support
+from counting import code_lines
 
 PACKAGE = Path(mcp_sansio.__file__).parent
 BINDINGS = sorted((support.ROOT / "bindings").glob("mcp-sansio-*/mcp_sansio_*"))
@@ -316,22 +315,6 @@ def not_public(found: Import) -> str | None:
         return f"imports from {found.module}, which is private"
     public = getattr(importlib.import_module(found.module), "__all__", ())
     return None if found.name in public else f"imports {found.name}, which is not in {found.module}.__all__"
-
-
-def code_lines(source: str) -> int:
-    """How many lines hold code: blank lines, comments and docstrings are not counted."""
-    tree = ast.parse(source)
-    documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
-    docstrings: set[int] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, documented) and ast.get_docstring(node, clean=False) is not None:
-            docstrings.update(range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1))
-    silent = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
-    lines: set[int] = set()
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type not in silent:
-            lines.update(range(token.start[0], token.end[0] + 1))
-    return len(lines - docstrings)
 
 
 def test_code_lines_counts_code_alone() -> None:

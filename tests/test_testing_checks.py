@@ -192,7 +192,7 @@ async def assert_broken(checked: Any, rule: int | None, what: str) -> None:
         await checked
     assert what in str(caught.value)
     if rule is not None:
-        assert f"\nRule {rule} of docs/transport.md: " in str(caught.value)
+        assert f"\nRule {rule} of docs/write-a-transport.md: " in str(caught.value)
 
 
 # Channels
@@ -464,7 +464,7 @@ async def test_a_client_that_breaks_a_rule(
     with pytest.raises(AssertionError) as caught:
         await check_channel_client(broken, adapters=adapters, patience=PATIENCE)
     assert what in str(caught.value)
-    assert f'\nRule {rule} of docs/transport.md, "A client": ' in str(caught.value)
+    assert f'\nRule {rule} of docs/write-a-transport.md, "A client": ' in str(caught.value)
 
 
 async def test_a_client_that_cuts_its_check_off() -> None:

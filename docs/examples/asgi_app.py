@@ -8,25 +8,16 @@ import secrets
 import time
 from threading import get_ident
 
-from mcp_sansio import Body, End, Runtime, Server
+from mcp_sansio import Body, End, Server
 from mcp_sansio.driving import Orphans
-from mcp_sansio.response_driver import ResponseDriver
+from mcp_sansio.response_driver import LentLoop, ResponseDriver
 
 
-class Loop:
-    """What the running loop lends, to a driver and to the core."""
-
-    now, event, start = time.monotonic, asyncio.Event, asyncio.ensure_future
-
-    def __init__(self):
-        self.loop, self.thread = asyncio.get_running_loop(), get_ident()
-        self.call_soon = self.loop.call_soon
-
-    def call_at(self, when, callback):
-        return self.loop.call_later(when - time.monotonic(), callback)
-
-    def run_in_loop(self, callback):
-        callback() if get_ident() == self.thread else self.loop.call_soon_threadsafe(callback)
+def running_loop():
+    """What the running loop lends."""
+    loop = asyncio.get_running_loop()
+    start = asyncio.ensure_future
+    return LentLoop(loop, now=time.monotonic, event=asyncio.Event, start=start, thread=get_ident)
 
 
 class Request(ResponseDriver):
@@ -37,7 +28,7 @@ class Request(ResponseDriver):
 
     def __init__(self, app, scope, receive, send):
         super().__init__(app.loop, app.orphans)
-        self.scope, self.receive, self.send = scope, receive, send
+        self.loop, self.scope, self.receive, self.send = app.loop, scope, receive, send
         self.engine = app.server.http_transaction(
             principal=scope.get("user"),
             loopback=(scope.get("server") or ("",))[0] in ("127.0.0.1", "::1"),
@@ -48,8 +39,9 @@ class Request(ResponseDriver):
     async def serve(self):
         try:
             await self.take_in()
-            while not self.engine.ended or not self.begun:
-                await self.send_parts(await self.take())
+            more = True
+            while more:
+                more = await self.send_parts(await self.take())
         except OSError:
             self.disconnect()
         finally:
@@ -61,6 +53,14 @@ class Request(ResponseDriver):
         target = self.scope["path"].encode() + b"?" + self.scope.get("query_string", b"")
         headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in self.scope["headers"]]
         self.engine.receive_request(self.scope["method"], target.decode("latin-1"), headers)
+        due = self.engine.next_deadline()
+        try:
+            async with asyncio.timeout(due and due - self.loop.now()):
+                await self.take_in_body()
+        except TimeoutError:
+            self.engine.handle_timeout(self.loop.now())
+
+    async def take_in_body(self):
         while self.engine.receiving:
             message = await self.receive()
             if message["type"] == "http.disconnect":
@@ -79,6 +79,7 @@ class Request(ResponseDriver):
         more = not isinstance(parts[-1], End)
         await self.send({"type": "http.response.body", "body": data, "more_body": more})
         self.resume()
+        return more
 
     def watch(self):
         self.watching = asyncio.ensure_future(self.look_out())
@@ -93,19 +94,9 @@ class App:
     """Serves `registry` on the running loop, at whatever path it is mounted."""
 
     def __init__(self, registry, **options):
-        loop = self.loop = Loop()
+        loop = self.loop = running_loop()
         self.orphans = Orphans()
-        self.server = Server(
-            registry,
-            runtime=Runtime(
-                now=loop.now,
-                token_bytes=secrets.token_bytes,
-                event=asyncio.Event,
-                run_sync=asyncio.to_thread,
-                run_in_loop=loop.run_in_loop,
-            ),
-            **options,
-        )
+        self.server = Server(registry, runtime=loop.runtime(secrets.token_bytes, asyncio.to_thread), **options)
 
     async def __call__(self, scope, receive, send):
         await Request(self, scope, receive, send).serve()

@@ -3,10 +3,13 @@
 import asyncio
 import secrets
 import time
+from functools import partial
 
 from aiohttp import WSMsgType, web
 
 from mcp_sansio import ChannelDriver, Registry, Runtime, Server
+
+SERVER = web.AppKey("server", Server)
 
 
 def runtime():
@@ -54,8 +57,8 @@ async def serve_websocket(server, request):
 async def app(registry, **options):
     """An application that serves `registry` at ``/mcp``."""
     app = web.Application()
-    server = app["server"] = Server(registry, runtime=runtime(), **options)
-    app.router.add_get("/mcp", lambda request: serve_websocket(server, request))
+    server = app[SERVER] = Server(registry, runtime=runtime(), **options)
+    app.router.add_get("/mcp", partial(serve_websocket, server))
     return app
 
 

@@ -62,7 +62,7 @@ class ChannelClient(Protocol):
 async def check_channel(
     open_channel: Open[ChannelClient], *, adapters: AdapterSet | None = None, patience: float = 5.0
 ) -> None:
-    """Check the driver of a duplex channel against the rules of docs/transport.md.
+    """Check the driver of a duplex channel against the rules of docs/write-a-transport.md.
 
     ``open_channel(registry, config)`` is a context manager, with or without ``async``. It serves that registry within
     those limits, by a server and a driver of its own each time, and gives a `ChannelClient` at the other end. Nothing

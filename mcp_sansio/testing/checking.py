@@ -30,7 +30,7 @@ MANY = 8
 #: Bytes of the largest message of a conversation.
 SMALL = 2**18
 
-#: The rules of docs/transport.md, as far as a driver can be seen to keep them.
+#: The rules of docs/write-a-transport.md, as far as a driver can be seen to keep them.
 RULES = {
     3: "hand in the facts, all of them, in the order in which they happened",
     4: "take everything after each fact and whenever wake was called: events(), data_to_send() and next_deadline()",
@@ -49,7 +49,7 @@ class Scene:
     """
 
     rules: ClassVar[Mapping[int, str]] = RULES
-    page: ClassVar[str] = "docs/transport.md"
+    page: ClassVar[str] = "docs/write-a-transport.md"
     #: The rule that is broken where something is left at the end.
     last_rule: ClassVar[int] = 8
 

@@ -60,7 +60,7 @@ OpenClient: TypeAlias = Callable[
 async def check_channel_client(
     open_client: OpenClient, *, adapters: AdapterSet | None = None, patience: float = 5.0
 ) -> None:
-    """Check the driver of a channel's client against the rules of docs/transport.md, "A client".
+    """Check the driver of a channel's client against the rules of docs/write-a-transport.md, "A client".
 
     ``open_client(adapter, options)`` is a context manager, with or without ``async``. It makes a client of that
     revision with those options, and gives a `ChannelServer` at the other end of its channel. When it is left, the
@@ -84,7 +84,7 @@ class ClientScene(Scene):
         4: "_spawn runs work in a task of its own, and returns what cancels it",
         5: "close calls the engine's, pumps, and lets go of what the transport holds",
     }
-    page: ClassVar[str] = 'docs/transport.md, "A client"'
+    page: ClassVar[str] = 'docs/write-a-transport.md, "A client"'
     last_rule: ClassVar[int] = 5
     _peer: SimulatedChannel | None = None
 

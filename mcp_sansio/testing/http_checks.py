@@ -25,7 +25,7 @@ _COMMENT = b":\n\n"
 
 
 async def check_http(open_http: Open[HttpClient], *, adapters: AdapterSet | None = None, patience: float = 5.0) -> None:
-    """Check the driver of an HTTP server against the rules of docs/transport.md.
+    """Check the driver of an HTTP server against the rules of docs/write-a-transport.md.
 
     ``open_http(registry, config)`` is a context manager, with or without ``async``. It serves that registry within
     those limits at the path ``/mcp``, by a server and drivers of its own each time, and gives an `HttpClient` in front

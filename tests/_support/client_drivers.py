@@ -1,4 +1,4 @@
-"""A driver of a channel's client on asyncio, in memory, as docs/transport.md has it; subclasses break one rule each."""
+"""A driver of a channel's client on asyncio, in memory, see docs/write-a-transport.md; each subclass breaks a rule."""
 
 from __future__ import annotations
 

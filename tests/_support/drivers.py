@@ -1,6 +1,6 @@
 """Drivers of engines on asyncio, in memory, for the tests of the checks that authors of transports run.
 
-`Driver` keeps the rules of docs/transport.md; it is cut into methods so that a subclass can break one.
+`Driver` keeps the rules of docs/write-a-transport.md; it is cut into methods so that a subclass can break one.
 `channel_of` and `http_of` put a client in front of such a driver.
 """
 

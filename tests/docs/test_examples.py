@@ -15,7 +15,7 @@ READMES = [support.ROOT / "README.md", *sorted((support.ROOT / "bindings").glob(
 PAGES = [*READMES, *sorted(path for path in DOCS.rglob("*.md") if "_build" not in path.parts)]
 # Pages that would be of no use without an example.
 TAUGHT = (
-    *("getting-started", "handlers", "asking", "client", "testing", "transport"),
+    *("getting-started", "handlers", "asking", "client", "testing", "write-a-transport"),
     *("aiohttp", "asgi", "stdio", "trio", "stores"),
 )
 TEACHING = ["README.md", *(f"docs/{name}.md" for name in TAUGHT)]

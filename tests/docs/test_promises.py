@@ -53,8 +53,11 @@ def test_the_whole_test_runs_in_milliseconds_without_an_event_loop() -> None:
 
 
 def test_the_checks_name_the_rules_of_the_page() -> None:
-    page = (support.ROOT / "docs" / "transport.md").read_text("utf-8")
-    rules = {int(number): words.rstrip(".").lower() for number, words in RULE.findall(page.split("\n## ")[1])}
+    page = (support.ROOT / "docs" / "write-a-transport.md").read_text("utf-8")
+    rules = {
+        int(number): words.rstrip(".").lower()
+        for number, words in RULE.findall(page.split("\n## The rules\n")[1].split("\n## ")[0])
+    }
     assert list(rules) == list(range(1, 10))
     assert {number: text[: len(rules[number])] for number, text in RULES.items()} == {
         number: rules[number] for number in RULES

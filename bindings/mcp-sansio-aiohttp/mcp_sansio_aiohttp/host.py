@@ -9,13 +9,13 @@ import time
 from collections.abc import Callable
 from functools import partial
 from threading import get_ident
-from typing import Any
 
 from aiohttp import web
 
 from mcp_sansio import Runtime, Server
 from mcp_sansio.driving import Orphans
 from mcp_sansio.hosting import keep_up
+from mcp_sansio.response_driver import LentLoop
 
 from .eager import start_task
 
@@ -24,44 +24,22 @@ logger = logging.getLogger("mcp_sansio_aiohttp")
 Principal = Callable[[web.Request], str | None]
 
 
-class Loop:
-    """The running event loop and its thread. See `mcp_sansio.response_driver.ServingLoop`."""
-
-    event = asyncio.Event
-
-    def __init__(self) -> None:
-        self.now = time.monotonic
-        self.loop = asyncio.get_running_loop()
-        self.start = partial(start_task, self.loop)
-        self.call_soon = self.loop.call_soon
-        self._thread = get_ident()
-
-    def call_at(self, when: float, callback: Callable[[], Any], /) -> asyncio.TimerHandle:
-        """See there."""
-        return self.loop.call_later(when - self.now(), callback)
-
-    def run_in_loop(self, callback: Callable[[], None], /) -> None:
-        """See there. Nothing happens where the loop is closed: nobody is left to be told."""
-        if self._thread == get_ident():
-            callback()
-            return
-        try:
-            self.loop.call_soon_threadsafe(callback)
-        except RuntimeError:
-            if not self.loop.is_closed():
-                raise
+def running_loop() -> LentLoop:
+    """The running event loop and its thread."""
+    loop = asyncio.get_running_loop()
+    return LentLoop(loop, now=time.monotonic, event=asyncio.Event, start=partial(start_task, loop), thread=get_ident)
 
 
 class ServingLoop:
     """The event loop that serves, once it does: endpoints may be made before there is one."""
 
     def __init__(self) -> None:
-        self._loop: Loop | None = None
+        self._loop: LentLoop | None = None
 
-    def here(self) -> Loop:
+    def here(self) -> LentLoop:
         """The running loop, on which it serves from now on."""
         if self._loop is None or self._loop.loop is not asyncio.get_running_loop():
-            self._loop = Loop()
+            self._loop = running_loop()
         return self._loop
 
     def run(self, function: Callable[[], None], /) -> None:

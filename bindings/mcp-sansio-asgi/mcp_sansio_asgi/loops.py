@@ -11,7 +11,7 @@ from threading import get_ident
 from typing import Any, Protocol, TypeVar
 
 from mcp_sansio import Runtime
-from mcp_sansio.response_driver import ServingLoop
+from mcp_sansio.response_driver import LentLoop, ServingLoop
 
 from .eager import start_task
 
@@ -35,38 +35,20 @@ class Loop(ServingLoop, Protocol):
         """Do `work` until `due`, and say whether it came to its end."""
 
 
-class AsyncioLoop:
+class AsyncioLoop(LentLoop):
     """The running loop of asyncio, or one with the same interface."""
 
-    event = asyncio.Event
     sleep = staticmethod(asyncio.sleep)
 
     def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._thread = get_ident()
-        self.now = time.monotonic
-        self.start = partial(start_task, self._loop)
-        self.call_soon = self._loop.call_soon
+        loop = asyncio.get_running_loop()
+        start = partial(start_task, loop)
+        super().__init__(loop, now=time.monotonic, event=asyncio.Event, start=start, thread=get_ident)
 
     @property
     def is_current(self) -> bool:
         """See `Loop.is_current`."""
-        return asyncio.get_running_loop() is self._loop
-
-    def call_at(self, when: float, callback: Callable[[], Any], /) -> asyncio.TimerHandle:
-        """See `ServingLoop.call_at`."""
-        return self._loop.call_later(when - self.now(), callback)
-
-    def run_in_loop(self, callback: Callable[[], None], /) -> None:
-        """See `Runtime.run_in_loop`. Nothing happens where the loop is closed: nobody is left to be told."""
-        if self._thread == get_ident():
-            callback()
-            return
-        try:
-            self._loop.call_soon_threadsafe(callback)
-        except RuntimeError:
-            if not self._loop.is_closed():
-                raise
+        return asyncio.get_running_loop() is self.loop
 
     def run_sync(self, function: Callable[[], T], /) -> Awaitable[T]:
         """See `Runtime.run_sync`."""
