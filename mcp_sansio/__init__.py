@@ -48,6 +48,7 @@ from .outcome import Failure, FailureKind, NeedInput, NeedsInput, Outcome, Rejec
 from .registry import Registry
 from .request_state import StateCodec, StoredState
 from .runtime import Runtime, run_in_place
+from .server.blocking import BlockingTransaction
 from .server.channel_driver import ChannelDriver
 from .server.config import Config
 from .server.connection import ServerConnection
@@ -149,6 +150,7 @@ __all__ = [
     "BlobResourceContents",
     "BlockingApi",
     "BlockingListening",
+    "BlockingTransaction",
     "Body",
     "CacheHint",
     "Call",

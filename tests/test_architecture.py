@@ -62,6 +62,8 @@ RINGS = {
     "exchange": 2,
     "dispatcher": 2,
     "driving": 2,
+    "stepping": 2,
+    "waits": 2,
     "hosting": 2,
     "stream_driver": 2,
     "response_driver": 2,

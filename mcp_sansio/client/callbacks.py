@@ -19,11 +19,12 @@ class Callbacks:
     """Calls callbacks in order and one at a time.
 
     `spawn` runs work in a task of its own; one task serves all that waits. No more than `limit` wait: the oldest are
-    dropped first. A callback that raises is logged and touches nothing else.
+    dropped first. ``call(callback, *given)`` calls one; what it raises is logged and touches nothing else.
     """
 
-    def __init__(self, spawn: Callable[[Work], Callable[[], None]], limit: int) -> None:
+    def __init__(self, spawn: Callable[[Work], Callable[[], None]], limit: int, call: Callable[..., Any]) -> None:
         self._spawn = spawn
+        self._call = call
         self._waiting: deque[tuple[Callable[..., Any], tuple[Any, ...]]] = deque(maxlen=limit)
         self._at_work = False
         self._idle: Event | None = None
@@ -33,7 +34,7 @@ class Callbacks:
         if self._at_work:
             self._waiting.append((callback, given))
             return
-        made = _called(callback, given)
+        made = self._called(callback, given)
         if inspect.isawaitable(made):
             self._at_work = True
             self._spawn(lambda: self._work(made))
@@ -49,7 +50,7 @@ class Callbacks:
             await _awaited(made)
             while self._waiting:
                 callback, given = self._waiting.popleft()
-                following = _called(callback, given)
+                following = self._called(callback, given)
                 if inspect.isawaitable(following):
                     await _awaited(following)
         finally:
@@ -58,13 +59,12 @@ class Callbacks:
                 self._idle.set()
                 self._idle = None
 
-
-def _called(callback: Callable[..., Any], given: tuple[Any, ...]) -> Any:
-    try:
-        return callback(*given)
-    except Exception:
-        logger.exception("a callback of the caller's failed")
-        return None
+    def _called(self, callback: Callable[..., Any], given: tuple[Any, ...]) -> Any:
+        try:
+            return self._call(callback, *given)
+        except Exception:
+            logger.exception("a callback of the caller's failed")
+            return None
 
 
 async def _awaited(made: Awaitable[Any]) -> None:

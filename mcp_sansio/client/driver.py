@@ -64,7 +64,7 @@ class ClientDriver:
         self._on_progress = on_progress
         self._on_log = on_log
         self._on_change = on_change
-        self._callbacks = Callbacks(self._spawn, engine.config.max_callbacks)
+        self._callbacks = Callbacks(self._spawn, engine.config.max_callbacks, self._call_back)
         self._woken_by: dict[OutgoingCall, list[Event]] = {}
         self._progress: dict[OutgoingCall, tuple[OnProgress, Callbacks]] = {}
         self._changes: dict[OutgoingCall, dict[Change, None]] = {}
@@ -84,6 +84,10 @@ class ClientDriver:
         """End everything in flight, with `ConnectionLost`, and let go of what the transport holds."""
         raise NotImplementedError
 
+    def _call_back(self, callback: Callable[..., Any], *given: Any) -> Any:
+        """What a `callback` of the caller's gives, or is to be awaited for. A binding may call it elsewhere."""
+        return callback(*given)
+
     # What drives
 
     def _pump(self) -> None:
@@ -98,7 +102,7 @@ class ClientDriver:
         """`call`, once it has ended and all of its progress is told. A task that is cancelled here gives it up."""
         callbacks = None
         if on_progress is not None:
-            callbacks = Callbacks(self._spawn, self._engine.config.max_callbacks)
+            callbacks = Callbacks(self._spawn, self._engine.config.max_callbacks, self._call_back)
             self._progress[call] = on_progress, callbacks
         try:
             first = self._begin(call)
@@ -217,7 +221,7 @@ class ClientDriver:
     async def _ask(self, question: Question) -> None:
         assert self._on_ask is not None
         try:
-            reply = self._on_ask(question.request)
+            reply = self._call_back(self._on_ask, question.request)
             self._engine.answer(question, await reply if inspect.isawaitable(reply) else reply)
         except ToolError as error:
             self._engine.fail(question, str(error), error)

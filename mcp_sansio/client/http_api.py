@@ -120,7 +120,7 @@ class HttpClientApi(ClientApi):
     async def _work_on(self, request: HttpRequest) -> None:
         try:
             if self._new_headers is not None:
-                given = self._new_headers()
+                given = self._call_back(self._new_headers)
                 request = request.with_headers(await given if inspect.isawaitable(given) else given)
             await self._exchange(request)
         except Exception as error:

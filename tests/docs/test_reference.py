@@ -21,7 +21,17 @@ BINDINGS = sorted(folder.name for folder in (support.ROOT / "bindings").glob("mc
 CODECS = [f"mcp_sansio.wire.{module.name}" for module in pkgutil.iter_modules(mcp_sansio.wire.__path__)]
 SHARED = [
     f"mcp_sansio.{name}"
-    for name in ("driving", "hosting", "storing", "stream_driver", "response_driver", "child_process", "inspecting")
+    for name in (
+        "driving",
+        "stepping",
+        "waits",
+        "hosting",
+        "storing",
+        "stream_driver",
+        "response_driver",
+        "child_process",
+        "inspecting",
+    )
 ]
 
 

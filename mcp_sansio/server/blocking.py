@@ -1,0 +1,162 @@
+"""Serves one HTTP request in the thread that brings it, without an event loop.
+
+Source: PEP 3333 is what it was made for; a function that is called once for each request is served in the same way.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable
+from math import inf
+from typing import Any, Protocol
+
+from mcp_sansio.driving import Task as AnyTask
+from mcp_sansio.driving import Tasks
+from mcp_sansio.events import CallCancelled, CallReceived, Part, StoreNeeded
+from mcp_sansio.stepping import Job, Task
+
+from .server import Server
+
+logger = logging.getLogger("mcp_sansio")
+
+#: One read of a request's body.
+_PIECE = 64 * 2**10
+
+
+class Condition(Protocol):
+    """A lock around the server and all that is done with it, and a way to wait for news: ``threading.Condition``."""
+
+    def __enter__(self) -> bool: ...
+    def __exit__(self, *raised: Any) -> Any: ...
+
+    def wait(self, timeout: float | None = None) -> Any:
+        """Wait, without the lock, until somebody notifies, for so many seconds at most."""
+
+    def notify_all(self) -> Any:
+        """Have everybody go on who waits."""
+
+
+class BlockingTransaction:
+    """A transaction of `server`: its methods block the thread of the request, and run its handlers there.
+
+    `news` has the lock of all transactions of `server`, which can be taken again by who has it. It is let go of while a
+    plain function runs and while nothing is to be done. `start` has the calls run somewhere else, and may lend them an
+    event loop: it gets the work and `have_done`, and gives a task (see `driving.Tasks`). `options` are those of
+    `HttpTransaction`. The server's runtime has the `Event` and the `run_outside` of `stepping`.
+    """
+
+    def __init__(
+        self,
+        server: Server,
+        news: Condition,
+        *,
+        start: Callable[[Awaitable[None], Callable[[Job[Any]], object]], AnyTask] | None = None,
+        **options: Any,
+    ) -> None:
+        self._now = server.runtime.now
+        self._news = news
+        self._steps: deque[Callable[[], object]] = deque()
+        self._jobs: deque[Job[Any]] = deque()
+        begin = self._step if start is None else start
+        self._tasks: Tasks[object, AnyTask] = Tasks(lambda work: begin(work, self.have_done))
+        self._engine = server.http_transaction(wake=self._notify, paced=True, **options)
+
+    def receive(
+        self,
+        method: str,
+        target: str,
+        headers: Iterable[tuple[str, str]],
+        read: Callable[[int], bytes],
+        length: int | None,
+    ) -> None:
+        """Take the request in: see `HttpTransaction.receive_request`.
+
+        ``read(size)`` reads the body, of which there are `length` bytes, or ``None`` where it ends with ``b""``. An
+        ``OSError`` that it raises says that the client has left.
+        """
+        engine = self._engine
+        with self._news:
+            engine.receive_request(method, target, headers)
+        left = inf if length is None else length
+        while engine.receiving and left:
+            try:
+                data = read(int(min(left, _PIECE)))
+            except OSError:
+                data, length = b"", 0
+            with self._news:
+                if not data and length is not None:
+                    engine.receive_disconnect()  # it is shorter than was said
+                engine.receive_body(data)
+                self._pass_time()
+            left = left - len(data) if data else 0
+        with self._news:
+            engine.receive_end()
+
+    def next_parts(self) -> list[Part]:
+        """Do what there is to do until something is to be sent, and give that. None at all says that all is over."""
+        while True:
+            with self._news:
+                parts = self._turn()
+                if parts or (self._engine.ended and not self._tasks.running):
+                    return parts
+                if not self._jobs:
+                    due = self._engine.next_deadline()
+                    self._news.wait(None if due is None else max(0.0, due - self._now()))
+                    continue
+                job = self._jobs.popleft()
+            try:
+                job.run()
+            finally:
+                self._soon(job.done.set)
+
+    def leave(self) -> None:
+        """The connection is done with. Calls that go on without it have this thread until they have ended."""
+        with self._news:
+            self._engine.receive_disconnect()
+        while self.next_parts():
+            pass
+
+    def have_done(self, job: Job[Any]) -> None:
+        """Have `job` done in this request's thread. Any thread may call it."""
+        self._jobs.append(job)
+        self._notify()
+
+    def _turn(self) -> list[Part]:
+        """Let everything go on as far as it can, and take what is to be sent then."""
+        self._pass_time()
+        while (events := self._engine.events()) or self._steps:
+            for event in events:
+                if isinstance(event, CallReceived):
+                    self._start(event.call, event.run())
+                elif isinstance(event, StoreNeeded):
+                    self._start(event, event.run())
+                elif isinstance(event, CallCancelled):
+                    self._tasks.cancel(event.call)
+                else:
+                    logger.debug("%s", event.failure)
+            for _ in range(len(self._steps)):
+                self._steps.popleft()()
+        return self._engine.data_to_send()
+
+    def _step(self, work: Awaitable[None], outside: Callable[[Job[Any]], object]) -> AnyTask:
+        return Task(work, self._soon, outside)
+
+    def _start(self, key: object, work: Awaitable[None]) -> None:
+        self._tasks.start(key, work)
+        task = self._tasks.running.get(key)
+        if task is not None:
+            task.add_done_callback(lambda _: self._notify())
+
+    def _pass_time(self) -> None:
+        due, now = self._engine.next_deadline(), self._now()
+        if due is not None and due <= now:
+            self._engine.handle_timeout(now)
+
+    def _soon(self, step: Callable[[], object]) -> None:
+        self._steps.append(step)
+        self._notify()
+
+    def _notify(self) -> None:
+        with self._news:
+            self._news.notify_all()

@@ -1,0 +1,300 @@
+"""Coroutines without an event loop: whoever has a thread takes them on, step by step.
+
+What a coroutine waits for is an `Event`, and who sets that has it go on; or a `Job`, which somebody does meanwhile. An
+`Agenda` adds what is to be done later.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import AbstractContextManager
+from heapq import heappop, heappush
+from itertools import count
+from typing import Any, Generic, TypeVar
+
+__all__ = ["Agenda", "Cancelled", "Event", "Guarded", "Job", "Later", "Task", "run_outside"]
+
+T = TypeVar("T")
+
+logger = logging.getLogger("mcp_sansio")
+
+#: What a coroutine is told that waits for something else.
+_NO_LOOP = (
+    "this waits for what an event loop brings about, and there is none here: make it a plain function that blocks, or "
+    "lend a loop, where the server can be lent one"
+)
+
+
+#: Means something to the interpreter or to one thread, and cannot be passed on as what a function raised.
+_NOT_FOR_OTHERS = (StopIteration, GeneratorExit, SystemExit, KeyboardInterrupt)
+
+
+class Cancelled(BaseException):
+    """Raised where a task waits that is cancelled."""
+
+
+class Event:
+    """An `mcp_sansio.runtime.Event`: a flag that tasks wait for."""
+
+    def __init__(self) -> None:
+        self.is_set = False
+        self._waiting: list[Callable[[], object]] = []
+
+    def set(self) -> None:
+        """Raise the flag; everybody who waits goes on."""
+        self.is_set = True
+        waiting, self._waiting = self._waiting, []
+        for go_on in waiting:
+            go_on()
+
+    async def wait(self) -> None:
+        """Return once the flag is raised, at once if it already is."""
+        if not self.is_set:
+            await _Waiting(self)
+
+    def then(self, go_on: Callable[[], object]) -> None:
+        """Call `go_on` once the flag is raised."""
+        if self.is_set:
+            go_on()
+        else:
+            self._waiting.append(go_on)
+
+    def forget(self, go_on: Callable[[], object]) -> None:
+        """Do not call that any more."""
+        if go_on in self._waiting:
+            self._waiting.remove(go_on)
+
+
+class Job(Generic[T]):
+    """A function, which may block, that a coroutine waits for. Set `done` after `run`, where steps are taken."""
+
+    def __init__(self, function: Callable[[], T]) -> None:
+        self.done = Event()
+        self.is_wanted = True
+        self._function = function
+        self._value: list[T] = []
+        self._error: BaseException | None = None
+
+    def run(self) -> None:
+        """Run the function, in whatever thread, if it is still wanted. Raises an interrupt of that thread alone."""
+        try:
+            if self.is_wanted:
+                self._value.append(self._function())
+        except _NOT_FOR_OTHERS as error:
+            self._error = RuntimeError(f"{type(error).__name__} was raised in a thread")
+            if isinstance(error, KeyboardInterrupt):
+                raise
+        except BaseException as error:  # the core ends handlers by some of its own
+            self._error = error
+
+    def result(self) -> T:
+        """What it returned. Raises what it raised."""
+        if self._error is not None:
+            raise self._error
+        return self._value[0]
+
+
+async def run_outside(function: Callable[[], T], /) -> T:
+    """An `mcp_sansio.runtime.RunSync` for the coroutine of a `Task`: it waits while `function` runs somewhere else."""
+    job = Job(function)
+    try:
+        await _Waiting(job)
+    finally:
+        job.is_wanted = False
+    return job.result()
+
+
+class _Waiting:
+    def __init__(self, what: Event | Job[Any]) -> None:
+        self._what = what
+
+    def __await__(self) -> Generator[Event | Job[Any], None, None]:
+        yield self._what
+
+
+Soon = Callable[[Callable[[], Any]], object]
+Outside = Callable[[Job[Any]], object]
+
+
+class Task:
+    """A coroutine that runs beside others: an `mcp_sansio.driving.Task`.
+
+    `soon` runs a function a little later; each step is taken by it. `outside` has a job done. What the coroutine
+    returned is `value`, and what it raised `error`, which is logged where nobody asked to be called back.
+    """
+
+    def __init__(self, work: Awaitable[Any], soon: Soon, outside: Outside) -> None:
+        self.ended = Event()
+        self.value: Any = None
+        self.error: BaseException | None = None
+        self._steps: Generator[Any, None, Any] = work.__await__()
+        self._soon = soon
+        self._outside = outside
+        self._waits_for: Event | None = None
+        self._thrown: BaseException | None = None
+        self._is_due = False
+        self._callbacks: list[Callable[[Task], object]] = []
+        self._go_on()
+
+    def done(self) -> bool:
+        """Whether it has ended."""
+        return self.ended.is_set
+
+    def cancel(self) -> None:
+        """Have `Cancelled` raised where it waits, or will wait next."""
+        if not self.done():
+            self._throw(Cancelled())
+
+    def add_done_callback(self, callback: Callable[[Task], object], /) -> None:
+        """Have `callback` called with the task, once it has ended."""
+        if self.done():
+            callback(self)
+        else:
+            self._callbacks.append(callback)
+
+    def _throw(self, error: BaseException) -> None:
+        self._thrown = error
+        if self._waits_for is not None:
+            self._waits_for.forget(self._go_on)
+        self._go_on()
+
+    def _go_on(self) -> None:
+        self._waits_for = None
+        if not self._is_due:
+            self._is_due = True
+            self._soon(self._step)
+
+    def _step(self) -> None:
+        self._is_due = False
+        if self.done():
+            return
+        thrown, self._thrown = self._thrown, None
+        try:
+            waits_for = self._steps.send(None) if thrown is None else self._steps.throw(thrown)
+        except StopIteration as returned:
+            self._end(returned.value, None)
+        except BaseException as error:  # whatever it is, whoever waits for the task is to know of it
+            self._end(None, error)
+        else:
+            self._wait(waits_for)
+
+    def _wait(self, waits_for: object) -> None:
+        if self._thrown is not None:
+            return  # it was cancelled meanwhile, and its next step is due already
+        if isinstance(waits_for, Job):
+            self._outside(waits_for)
+            waits_for = waits_for.done
+        if isinstance(waits_for, Event):
+            self._waits_for = waits_for
+            waits_for.then(self._go_on)
+        else:
+            self._throw(RuntimeError(_NO_LOOP))
+
+    def _end(self, value: Any, error: BaseException | None) -> None:
+        self.value, self.error = value, error
+        if not (self._callbacks or error is None or isinstance(error, Cancelled)):
+            logger.error("a task failed", exc_info=error)
+        self.ended.set()
+        callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
+            callback(self)
+
+
+class Later:
+    """Something that is set for later."""
+
+    def __init__(self, callback: Callable[[], Any]) -> None:
+        self.callback: Callable[[], Any] | None = callback
+
+    def cancel(self) -> None:
+        """Let it not happen."""
+        self.callback = None
+
+
+class Agenda:
+    """What is to be done, and when: an `mcp_sansio.stream_driver.Loop` for whoever runs what `soon` was given.
+
+    `now` gives seconds. `soon` takes a function that is to be run after what is going on now; any thread may call it
+    that the one who lends it allows. `outside` has a job done. `pass_time` is to be called by who runs those functions,
+    and by nobody else.
+    """
+
+    def __init__(self, now: Callable[[], float], soon: Soon, outside: Outside) -> None:
+        self.time = now
+        self.call_soon = soon
+        self._outside = outside
+        self._later: list[tuple[float, int, Later]] = []
+        self._numbers = count()
+
+    def call_at(self, when: float, callback: Callable[[], Any], /) -> Later:
+        """Call back at that time."""
+        later = Later(callback)
+        heappush(self._later, (when, next(self._numbers), later))
+        return later
+
+    def start(self, work: Awaitable[Any]) -> Task:
+        """Run `work` beside what else there is."""
+        return Task(work, self.call_soon, self._outside)
+
+    async def within(self, seconds: float, wait: Callable[[], Awaitable[object]], /) -> None:
+        """Await ``wait()`` for so many seconds at most."""
+        waiting = self.start(wait())
+        timer = self.call_at(self.time() + seconds, waiting.cancel)
+        try:
+            await waiting.ended.wait()
+        finally:
+            timer.cancel()
+            waiting.cancel()
+
+    def pass_time(self) -> float | None:
+        """Have done what is due; how many seconds are left until the next thing is, or ``None`` where there is none."""
+        while self._later:
+            when, _, later = self._later[0]
+            left = when - self.time()
+            if left > 0 and later.callback is not None:
+                return left
+            heappop(self._later)
+            if later.callback is not None:
+                self.call_soon(later.callback)
+        return None
+
+
+class Guarded:
+    """`work`, to be awaited on an event loop that somebody lends: each of its steps is taken with `lock` held.
+
+    `outside` has a job done, and ``wait(event)`` waits for an `Event` as that loop does; neither has the lock.
+    """
+
+    def __init__(
+        self,
+        work: Awaitable[Any],
+        lock: AbstractContextManager[Any],
+        outside: Outside,
+        wait: Callable[[Event], Awaitable[object]],
+    ) -> None:
+        self._work = work
+        self._lock = lock
+        self._outside = outside
+        self._wait = wait
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        steps: Generator[Any, Any, Any] = self._work.__await__()
+        thrown: BaseException | None = None
+        while True:
+            with self._lock:
+                try:
+                    waits_for = steps.send(None) if thrown is None else steps.throw(thrown)
+                except StopIteration as returned:
+                    return returned.value
+            thrown = None
+            try:
+                if isinstance(waits_for, Job):
+                    self._outside(waits_for)
+                    waits_for = waits_for.done
+                if isinstance(waits_for, Event):
+                    yield from self._wait(waits_for).__await__()
+                else:
+                    yield waits_for
+            except BaseException as error:  # a cancellation, too, is for the work to see
+                thrown = error
