@@ -35,6 +35,7 @@ class PostReply(Struct, eq=False):
     """
 
     http: HttpTransaction
+    wake: Callable[[], None]
     adapter: Adapter
     live: LiveSession | None
     held: HttpSession | None
@@ -82,11 +83,6 @@ class PostReply(Struct, eq=False):
         self.become_stream()
         self._write(message)
 
-    @property
-    def wake(self) -> Callable[[], None]:
-        """See `Outlet`."""
-        return self.http.wake
-
     def reply(self, running: RunningCall, message: bytes, failure: Failure | None) -> None:
         """See `Outlet.reply`."""
         self._over(running)
@@ -119,20 +115,17 @@ class PostReply(Struct, eq=False):
             return
         if streaming:
             self._finish()
-        elif self.batch is not None:
-            self._respond(self.batch.body(), None)
-        else:
-            self._respond(message, failure)
-
-    def _respond(self, body: bytes | None, failure: Failure | None) -> None:
-        if body is None:
+            return
+        if self.batch is not None:
+            message, failure = self.batch.body(), None
+        if message is None:
             self._end_without_reply()
         elif self.accepts_json:
             status = 200 if failure is None else self.adapter.http_status(failure)
-            self.http.respond(status, gate.JSON_HEADERS, body)
+            self.http.respond(status, gate.JSON_HEADERS, message)
         else:
             self.http.start_stream()
-            self.http.write(encode_event(body))
+            self.http.write(encode_event(message))
             self.http.end()
 
     def _end_without_reply(self) -> None:

@@ -109,7 +109,7 @@ class StreamableTransaction(SessionTransaction):
         decoded = adapter.decode(preamble, client=client, log_level=log_level)
         due = sum(map(expects_reply, decoded))
         batch = Replies(due) if is_batch else None
-        reply = self._post_reply = PostReply(self, adapter, self._live, session, *forms, batch)
+        reply = self._post_reply = PostReply(self, self.wake, adapter, self._live, session, *forms, batch)
         for item in decoded:
             if isinstance(item, Call) and item.id is not None:
                 self._called(item, reply)
