@@ -38,6 +38,10 @@ async def run_in_place(function: Callable[[], T], /) -> T:
     return function()
 
 
+async def no_pause() -> None:
+    """A `Runtime.pause` for those whose handlers have a thread each."""
+
+
 def run_at_once(function: Callable[[], None], /) -> None:
     """Runs `function` on the calling thread, for those whose handlers have no other."""
     function()
@@ -64,6 +68,9 @@ class Runtime:
 
     `wall_clock` gives seconds since the epoch (``time.time``), which are the same for every process, as `now` need not
     be. It is for what expires wherever it is brought (`SealedState`), and nothing else asks for it.
+
+    `pause` lets everything else on the loop have its turn (``asyncio.sleep(0)``): a handler that reports in a loop, where
+    nobody is there to read it, waits for nothing else.
     """
 
     now: Callable[[], float]
@@ -72,6 +79,7 @@ class Runtime:
     run_sync: RunSync = run_in_place
     run_in_loop: Callable[[Callable[[], None]], None] = run_at_once
     wall_clock: Callable[[], float] | None = None
+    pause: Callable[[], Awaitable[object]] = no_pause
 
     def token(self) -> str:
         """A fresh identifier of 128 bits: 32 hexadecimal digits, so it is safe in a header, a URL and a log."""

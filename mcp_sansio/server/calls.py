@@ -207,6 +207,7 @@ class RunningCall(Struct, eq=False):
 
     async def _notify(self, encode: Callable[[], bytes]) -> None:
         if self.state is not CallState.RUNNING or not self.outlet.can_stream:
+            await self.server.runtime.pause()
             return
         self.outlet.send(encode())
         self.outlet.wake()

@@ -325,7 +325,9 @@ class HttpTransaction:
 
     async def drained(self) -> None:
         """See `Outlet.drained`."""
-        if self.connected and self._backlog is not None:
+        if not self.connected:
+            await self.server.runtime.pause()
+        elif self._backlog is not None:
             await self._backlog.drained()
 
     def _send(self, part: Part) -> None:

@@ -71,7 +71,7 @@ async def test_a_head_that_does_not_end_is_given_up() -> None:
         await wire.send(HEAD)
         rest, seconds = await ended(wire)
     assert (rest.startswith(b"HTTP/1.1 408 "), seconds) == (True, 10)
-    assert rest.endswith(b"408: the head of the request took longer than 10 seconds to come in")
+    assert rest.endswith(b"408: the head took longer than 10 seconds to come in")
 
 
 @jumping

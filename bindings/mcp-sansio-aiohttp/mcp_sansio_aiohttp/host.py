@@ -58,6 +58,7 @@ class ServingLoop:
             run_sync=asyncio.to_thread,
             run_in_loop=self.run,
             wall_clock=time.time,
+            pause=partial(asyncio.sleep, 0),
         )
 
 

@@ -88,6 +88,7 @@ class Loops:
             run_sync=self._run_sync,
             run_in_loop=self._run_in_loop,
             wall_clock=time.time,
+            pause=lambda: self.here().sleep(0),
         )
 
     async def _run_sync(self, function: Callable[[], T], /) -> T:

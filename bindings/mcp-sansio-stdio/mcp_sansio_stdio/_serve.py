@@ -137,6 +137,7 @@ def _server(registry: Registry, threads: DaemonThreads, options: ServerOptions) 
         run_sync=lambda function: loop.run_in_executor(threads, contextvars.copy_context().run, function),
         run_in_loop=run_in_loop,
         wall_clock=time.time,
+        pause=partial(asyncio.sleep, 0),
     )
     return Server(registry, runtime=runtime, **options)
 

@@ -99,8 +99,7 @@ class HttpConnection:
                     scope.deadline = trio.current_time() + limits.head_timeout
             return event
         if begun:
-            text = f"the head of the request took longer than {limits.head_timeout:g} seconds to come in"
-            raise HttpRefusal(408, text)
+            raise HttpRefusal(408, f"the head took longer than {limits.head_timeout:g} seconds to come in")
         return None
 
     async def _receive(self) -> bytes:

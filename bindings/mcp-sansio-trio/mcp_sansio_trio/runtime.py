@@ -52,6 +52,7 @@ def runtime_of(now: Callable[[], float], run_in_loop: Callable[[Callable[[], Non
         run_sync=run_sync,
         run_in_loop=run_in_loop,
         wall_clock=time.time,
+        pause=trio.lowlevel.checkpoint,
     )
 
 

@@ -250,3 +250,33 @@ def test_a_handlers_thread_gives_its_call_up(http_server: HttpServer, version: s
         answer = client.post(client.calling("bake"))
         go_on.set()
     assert (answer.status, answer.messages) == (200, [])
+
+
+@pytest.mark.wants("cancel")
+@pytest.mark.wants("streams")
+@pytest.mark.parametrize("version", speak.VERSIONS)
+def test_a_handler_that_only_reports_is_given_up_and_holds_nobody_up(http_server: HttpServer, version: str) -> None:
+    """Where there is nobody to report to, it still lets others have their turn."""
+    registry = Registry("bakery", "1.0")
+    begun, ended = Flag(), Flag()
+
+    @registry.tool
+    async def watch(ex: Exchange) -> str:
+        """Report without end."""
+        try:
+            while True:
+                reported.append(None)
+                await ex.progress(len(reported))
+                begun.set()
+        finally:
+            ended.set()
+
+    reported: list[None] = []
+    with serving(http_server, registry, config=Config(call_timeout=0.5)) as place:
+        client = Client(version, place).open()
+        connection = client.begin(client.calling("watch", token="t"))
+        begun.seen()
+        connection.close()
+        another = Client(version, place).open()
+        assert another.post(another.message("tools/list")).status == 200
+        ended.seen()
