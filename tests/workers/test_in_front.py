@@ -24,15 +24,16 @@ from sockets import Client, ClientSession, ClientTimeout, Site, UnixConnector, t
 PAGE = support.ROOT / "docs" / "deploying.md"
 HERE = Path(__file__).parent
 PUSHING = tuple(version for version in speak.VERSIONS if AdapterSet.default().by_version[version].can_push_ask)
-#: What each proxy wants around the page's configuration, and how it is started with a file.
+#: What each proxy's configuration is on the page, what it wants around that, and how it is started with a file.
 AROUND = {
     "nginx": (
+        "nginx",
         "daemon off; master_process off; pid {folder}/pid; error_log stderr; events {{}} http {{ access_log off;"
         " client_body_temp_path {folder}/a; proxy_temp_path {folder}/b; fastcgi_temp_path {folder}/c;"
         " uwsgi_temp_path {folder}/d; scgi_temp_path {folder}/e; {page} }}",
         ["-c"],
     ),
-    "haproxy": ("{page}", ["-db", "-f"]),
+    "haproxy": ("cfg", "{page}", ["-db", "-f"]),
 }
 
 
@@ -69,8 +70,8 @@ async def started(where: int | Path, *words: str, **environment: str) -> AsyncIt
 async def proxy(kind: str, held: Fleet) -> AsyncIterator[Site]:
     """That proxy in front of the workers, configured as the page says."""
     program = support.need_program(kind, Path("/usr/sbin"))
-    around, words = AROUND[kind]
-    (block,) = (block.source for block in pages.blocks(PAGE) if block.info == kind)
+    info, around, words = AROUND[kind]
+    (block,) = (block.source for block in pages.blocks(PAGE) if block.info == info)
     port = free_port()
     ports = {8080: port, 8001: held.workers[0].port, 8002: held.workers[1].port}
     for named, actual in ports.items():
