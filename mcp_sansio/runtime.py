@@ -69,8 +69,8 @@ class Runtime:
     `wall_clock` gives seconds since the epoch (``time.time``), which are the same for every process, as `now` need not
     be. It is for what expires wherever it is brought (`SealedState`), and nothing else asks for it.
 
-    `pause` lets everything else on the loop have its turn (``asyncio.sleep(0)``): a handler that reports on and on, with
-    nobody to read it, waits for nothing else.
+    `pause` lets everything else on the loop have its turn (``asyncio.sleep(0)``): a handler that reports on and on to
+    nobody waits for nothing else.
     """
 
     now: Callable[[], float]
