@@ -46,6 +46,7 @@ nitpick_ignore_regex = [
         "py:.*",
         r"mcp_sansio\.(asker\.\w+|client\.(calls\.Purpose|child_api\.PathLike)|driving\.(Handle|Place|RunningTask|Task)|storing\.Task)",
     ),
+    ("py:.*", r"mcp_sansio\.server\.channel_driver\.Cancellable"),
     # What a store makes its hub of.
     ("py:.*", r"mcp_sansio_(sqlite|redis|postgres)\.(database|server)\.\w+"),
     ("py:.*", r"mcp_sansio\.testing\.(loops|recorded|simulation|transcript)\.\w+"),

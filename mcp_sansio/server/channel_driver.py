@@ -53,6 +53,7 @@ class ChannelDriver:
         self._moved: Event = self._runtime.event()
         self._more: Event = self._runtime.event()
         self._room: Event = self._runtime.event()
+        self._over: Event = self._runtime.event()
 
     async def receive(self, message: bytes | Overlong) -> None:
         """A message has come in, or one that was too long to be kept, as `LineDecoder` tells it.
@@ -103,8 +104,8 @@ class ChannelDriver:
         for job in self._jobs.values():
             job.cancel()
         while self._jobs:
-            self._more = self._runtime.event()
-            await self._more.wait()
+            self._over = self._runtime.event()
+            await self._over.wait()
 
     def _act(self) -> None:
         """Do what the events say."""
@@ -125,6 +126,7 @@ class ChannelDriver:
 
     def _ended(self, key: object) -> None:
         del self._jobs[key]
+        self._over.set()
         self._stir()
 
     def _wake(self) -> None:
