@@ -6,7 +6,8 @@ import logging
 import re
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Generic, Protocol, TypeVar
+from types import TracebackType
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 import msgspec
 
@@ -17,6 +18,7 @@ from .types import JSON
 __all__ = [
     "Backoff",
     "EngineHub",
+    "EngineStore",
     "Opening",
     "check_namespace",
     "check_schema",
@@ -211,15 +213,47 @@ async def sweep_forever(
             logger.warning("what has expired is not removed: %s", error)
 
 
-class EngineHub:
-    """`Hub.poll` for an engine that keeps the messages and says when there are more.
+class EngineStore:
+    """A store that may be used in ``async with``. A subclass has the methods of `SessionStore`, `open` and `close`."""
 
-    A subclass has `_attend` and `_read`, and calls `ring` and `fail`. `event` makes a fresh flag of its event loop.
+    async def open(self) -> None:
+        """Open the engine now, so that what is wrong with it is heard of at once."""
+        raise NotImplementedError
+
+    async def close(self) -> None:
+        """Close it. What is used once more opens again."""
+        raise NotImplementedError
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+
+class EngineHub:
+    """`Hub.poll` for an engine that keeps the messages, and says to one listener when there are more.
+
+    A subclass has `_read` and `_hear`, and the other methods of `Hub`. `event` makes a fresh flag of its event loop,
+    `start` a task (``asyncio.create_task``), and `sleep` waits for seconds.
     """
 
-    def __init__(self, event: Callable[[], Event]) -> None:
+    def __init__(
+        self,
+        *,
+        event: Callable[[], Event],
+        start: Callable[[Coroutine[Any, Any, None]], Task],
+        sleep: Callable[[float], Awaitable[object]],
+    ) -> None:
         self._event = event
+        self._start = start
+        self._sleep = sleep
         self._waiting: dict[str, dict[_Flag, None]] = {}
+        self._listening: object = None
+        self._listener: Task | None = None
 
     @property
     def is_waited_for(self) -> bool:
@@ -231,7 +265,9 @@ class EngineHub:
         while True:
             # Whoever waits is on the list before they look: what comes after the look rings.
             with self._listed(topic) as flag:
-                await self._attend()
+                if self._listening is None:
+                    self._listening = mark = object()
+                    self._listener = self._start(self._listen(mark))
                 messages = await self._read(topic, cursor)
                 if messages:
                     return messages
@@ -243,8 +279,14 @@ class EngineHub:
             for flag in flags:
                 flag.set()
 
-    def fail(self, reason: str) -> None:
-        """The engine was lost: whoever waits raises `StoreUnavailable` with that `reason`."""
+    def stop(self, reason: str) -> None:
+        """Listen no more: whoever waits raises `StoreUnavailable` with that `reason`."""
+        listener, self._listener, self._listening = self._listener, None, None
+        if listener is not None:
+            listener.cancel()
+        self._fail(reason)
+
+    def _fail(self, reason: str) -> None:
         for flags in self._waiting.values():
             for flag in flags:
                 flag.set(reason)
@@ -261,10 +303,32 @@ class EngineHub:
             if not flags:
                 del self._waiting[topic]
 
-    async def _attend(self) -> None:
-        """See to it that `ring` is called for what is published from now on, by whomever, or else `fail`.
+    async def _listen(self, mark: object) -> None:
+        """Hear of messages for as long as anybody waits, whatever becomes of the engine meanwhile."""
+        backoff = Backoff()
 
-        Where that takes a while, `ring` may instead be called once it is so.
+        def ready() -> None:
+            backoff.reset()
+            self.ring()  # whoever looked before looks again
+
+        try:
+            while self._waiting:
+                try:
+                    await self._hear(ready)
+                except (StoreUnavailable, StoreFull) as error:
+                    self._fail(str(error))
+                    await self._sleep(backoff.delay())
+        except Exception as error:
+            self._fail(repr(error))
+            raise
+        finally:
+            if self._listening is mark:
+                self._listening = self._listener = None
+
+    async def _hear(self, ready: Callable[[], None]) -> None:
+        """Call `ready()` once the engine is listened to, and from then on `ring` for whatever is published.
+
+        It may return when nobody `is_waited_for`. Raises `StoreUnavailable` when the engine is lost.
         """
         raise NotImplementedError
 

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 
 from mcp_sansio import HubMessage, StoreFull, StoreTooNew, StoreUnavailable
-from mcp_sansio.storing import Backoff, EngineHub, Opening, check_namespace, check_schema, encode_key, sweep_forever
+from mcp_sansio.storing import (
+    Backoff,
+    EngineHub,
+    EngineStore,
+    Opening,
+    check_namespace,
+    check_schema,
+    encode_key,
+    sweep_forever,
+)
 from mcp_sansio.testing import Scheduler
 
 
@@ -175,23 +184,43 @@ def test_what_is_swept_is_swept_again_whatever_becomes_of_it(caplog: pytest.LogC
 
 
 class Board(EngineHub):
-    """A hub on a list. The engine says something only when the test has it `ring` or `fail`."""
+    """A hub on a list. Its engine is listened to once the test has said so, and lost when it says that."""
 
     def __init__(self) -> None:
         self.scheduler = Scheduler()
-        super().__init__(self.scheduler.event)
+        self.slept: list[float] = []
+        super().__init__(event=self.scheduler.event, start=self.scheduler.start, sleep=self.sleep)
         self.messages: list[tuple[str, HubMessage]] = []
         self.looks = 0
-        self.attended = 0
+        self.listened = 0
+        self.reached = self.scheduler.event()
+        self.lost = self.scheduler.event()
+        self.failure: Exception | None = StoreUnavailable("the engine was lost")
 
     def put(self, topic: str, cursor: int, data: bytes) -> None:
         self.messages.append((topic, HubMessage(cursor, data)))
 
-    async def _attend(self) -> None:
-        self.attended += 1
+    def wait(self, *topics: str) -> list[Any]:
+        """Polls of those topics that wait, with the engine listened to."""
+        polls = [self.scheduler.start(self.poll(topic, 0)) for topic in topics]
+        self.reached.set()
+        self.scheduler.run()
+        self.looks = 0
+        return polls
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+
+    async def _hear(self, ready: Callable[[], None]) -> None:
+        self.listened += 1
+        await self.reached.wait()
+        ready()
+        await self.lost.wait()
+        self.lost = self.scheduler.event()
+        if self.failure is not None:
+            raise self.failure
 
     async def _read(self, topic: str, cursor: int) -> Sequence[HubMessage]:
-        assert self.attended > self.looks, "attended to before it is looked at"
         self.looks += 1
         return [message for of, message in self.messages if of == topic and message.cursor > cursor]
 
@@ -206,12 +235,10 @@ def test_what_is_there_is_given_at_once() -> None:
 
 def test_who_waits_looks_when_it_rings_for_them() -> None:
     board = Board()
-    one, two, other = (board.scheduler.start(board.poll(topic, 0)) for topic in "ttu")
-    board.scheduler.run()
-    assert (board.looks, board.is_waited_for) == (3, True)
+    one, two, other = board.wait("t", "t", "u")
     board.ring("t")
     board.scheduler.run()
-    assert (board.looks, one.done, two.done, other.done) == (5, False, False, False)
+    assert (board.looks, one.done, two.done, other.done) == (2, False, False, False)
     board.put("t", 1, b"a")
     board.ring("t")
     board.scheduler.run()
@@ -220,11 +247,23 @@ def test_who_waits_looks_when_it_rings_for_them() -> None:
     board.ring("nobody's")
     board.ring()
     board.scheduler.run()
-    assert (other.result(), board.looks, board.is_waited_for) == ([HubMessage(2, b"b")], 8, False)
+    assert (other.result(), board.looks, board.is_waited_for) == ([HubMessage(2, b"b")], 5, False)
+    assert board.listened == 1, "however many wait"
+
+
+def test_what_comes_before_the_engine_is_listened_to_is_not_missed() -> None:
+    board = Board()
+    waiting = board.scheduler.start(board.poll("t", 0))
+    board.scheduler.run()
+    board.put("t", 1, b"a")  # which nobody hears
+    board.scheduler.run()
+    assert waiting.done is False
+    board.reached.set()
+    board.scheduler.run()
+    assert waiting.result() == [HubMessage(1, b"a")]
 
 
 def test_what_comes_while_it_is_looked_is_not_missed() -> None:
-
     class Late(Board):
         async def _read(self, topic: str, cursor: int) -> Sequence[HubMessage]:
             found = await super()._read(topic, cursor)
@@ -239,27 +278,98 @@ def test_what_comes_while_it_is_looked_is_not_missed() -> None:
 
 def test_who_waits_hears_that_the_engine_was_lost_and_can_go_on() -> None:
     board = Board()
-    polls = [board.scheduler.start(board.poll(topic, 0)) for topic in "tu"]
-    board.scheduler.run()
-    board.fail("the engine was lost")
+    polls = board.wait("t", "u")
+    board.lost.set()
     board.scheduler.run()
     for poll in polls:
         with pytest.raises(StoreUnavailable, match=r"^the engine was lost$"):
             poll.result()
-    assert board.is_waited_for is False
-    again = board.scheduler.start(board.poll("t", 0))
-    board.scheduler.run()
+    assert (board.is_waited_for, board.slept) == (False, [0.1])
+    (again,) = board.wait("t")
     board.put("t", 1, b"a")
     board.ring()
     board.scheduler.run()
     assert again.result() == [HubMessage(1, b"a")]
 
 
+def test_an_engine_that_is_lost_over_and_over_is_asked_ever_more_rarely() -> None:
+    class Lost(Board):
+        async def _hear(self, ready: Callable[[], None]) -> None:
+            self.listened += 1
+            if self.listened in (3, 7):
+                ready()
+            raise StoreFull("full") if self.listened % 2 else StoreUnavailable("away")
+
+        async def sleep(self, seconds: float) -> None:
+            await super().sleep(seconds)
+            if len(self.slept) < 8:
+                self.scheduler.start(self.poll("t", 0))
+
+    board = Lost()
+    board.scheduler.start(board.poll("t", 0))
+    board.scheduler.run()
+    assert board.slept == [0.1, 0.2, 0.1, 0.2, 0.4, 0.8, 0.1, 0.2]
+
+
+def test_an_engine_that_is_not_waited_for_need_not_be_listened_to() -> None:
+    board = Board()
+    board.failure = None
+    (poll,) = board.wait("t")
+    poll.cancel()
+    board.lost.set()
+    board.scheduler.run()
+    assert (board.listened, len(board.scheduler)) == (1, 0)
+    board.wait("t")
+    assert board.listened == 2
+
+
+def test_a_listener_with_a_fault_leaves_nobody_waiting() -> None:
+    board = Board()
+    board.failure = KeyError("t")
+    (poll,) = board.wait("t")
+    board.lost.set()
+    board.scheduler.run()
+    with pytest.raises(StoreUnavailable, match=r"^KeyError\('t'\)$"):
+        poll.result()
+    assert len(board.wait("t")) == 1
+    assert board.listened == 2
+
+
+def test_who_waits_hears_that_it_was_closed() -> None:
+    board = Board()
+    board.stop("closed before anybody came")
+    (poll,) = board.wait("t")
+    board.stop("it was closed")
+    board.scheduler.run()
+    with pytest.raises(StoreUnavailable, match=r"^it was closed$"):
+        poll.result()
+    assert len(board.scheduler) == 0
+    board.wait("t")
+    assert board.listened == 2
+
+
 def test_who_gives_up_is_not_waited_for() -> None:
     board = Board()
-    polls = [board.scheduler.start(board.poll("t", 0)) for _ in range(2)]
-    board.scheduler.run()
-    polls[0].cancel()
+    one, two = board.wait("t", "t")
+    one.cancel()
     assert board.is_waited_for is True
-    polls[1].cancel()
-    assert (board.is_waited_for, len(board.scheduler)) == (False, 0)
+    two.cancel()
+    assert board.is_waited_for is False
+
+
+def test_a_store_in_async_with() -> None:
+    happened: list[str] = []
+
+    class Store(EngineStore):
+        async def open(self) -> None:
+            happened.append("opened")
+
+        async def close(self) -> None:
+            happened.append("closed")
+
+    async def use() -> None:
+        async with Store() as store:
+            happened.append(type(store).__name__)
+
+    Scheduler().complete(use())
+    assert happened == ["opened", "Store", "closed"]

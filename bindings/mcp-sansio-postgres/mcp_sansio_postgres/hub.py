@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from hashlib import blake2b
 
 from psycopg import Error
 from psycopg.sql import SQL, Identifier
 
-from mcp_sansio import HubMessage, StoreUnavailable
-from mcp_sansio.storing import Backoff, EngineHub, encode_key
+from mcp_sansio import HubMessage
+from mcp_sansio.storing import EngineHub, encode_key
 
 from .server import Server, told
 
@@ -48,13 +48,12 @@ class PostgresHub(EngineHub):
     """
 
     def __init__(self, server: Server, *, namespace: str, keep: int, keep_for: float) -> None:
-        super().__init__(asyncio.Event)
+        super().__init__(event=asyncio.Event, start=asyncio.create_task, sleep=asyncio.sleep)
         self._server = server
         self._namespace = namespace
         self._channel = f"mcp_sansio_{namespace}"
         self._keep = keep
         self._keep_for = keep_for
-        self._listener: asyncio.Task[None] | None = None
 
     async def publish(self, topic: str, data: bytes) -> None:
         """See `mcp_sansio.Hub.publish`."""
@@ -88,13 +87,6 @@ class PostgresHub(EngineHub):
             {"namespace": self._namespace, "topic": encode_key(topic)},
         )
 
-    def stop(self) -> None:
-        """Have nobody wait any more."""
-        if self._listener is not None:
-            self._listener.cancel()
-            self._listener = None
-        self.fail("PostgreSQL: it was closed")
-
     async def sweep(self) -> None:
         """Forget what is older than it is kept for."""
         await self._server.run(
@@ -112,30 +104,18 @@ class PostgresHub(EngineHub):
         )
         return [HubMessage(*row) for row in reversed(rows)]
 
-    async def _attend(self) -> None:
-        if self._listener is None or self._listener.done():
-            self._listener = asyncio.create_task(self._listen())
-
-    async def _listen(self) -> None:
-        """Ring for what is published, for ever, whatever becomes of the server meanwhile."""
-        backoff = Backoff()
-        while True:
-            try:
-                await self._hear(backoff)
-            except (StoreUnavailable, Error, OSError) as error:
-                self.fail(str(error if isinstance(error, StoreUnavailable) else told(error)))
-                await asyncio.sleep(backoff.delay())
-
-    async def _hear(self, backoff: Backoff) -> None:
-        async with await self._server.connect() as connection:
-            await connection.execute(SQL("LISTEN {}").format(Identifier(self._channel)))
-            backoff.reset()
-            while True:
-                self.ring()  # whoever looked before looks again
-                async for notify in connection.notifies(timeout=_CHECK_EVERY):
-                    self.ring(bytes.fromhex(notify.payload).decode("utf-8", "surrogatepass") or None)
-                async with asyncio.timeout(self._server.timeout):
-                    await connection.execute("SELECT 1")
+    async def _hear(self, ready: Callable[[], None]) -> None:
+        try:
+            async with await self._server.connect() as connection:
+                await connection.execute(SQL("LISTEN {}").format(Identifier(self._channel)))
+                while True:
+                    ready()
+                    async for notify in connection.notifies(timeout=_CHECK_EVERY):
+                        self.ring(bytes.fromhex(notify.payload).decode("utf-8", "surrogatepass") or None)
+                    async with asyncio.timeout(self._server.timeout):
+                        await connection.execute("SELECT 1")
+        except (Error, OSError) as error:
+            raise told(error) from error
 
 
 def _lock_of(namespace: str, topic: bytes) -> int:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import TracebackType
 from typing import Any
 
 from mcp_sansio import SessionRecord
-from mcp_sansio.storing import check_namespace, decode_data, encode_data, encode_key
+from mcp_sansio.storing import EngineStore, check_namespace, decode_data, encode_data, encode_key
 
 from .hub import PostgresHub
 from .server import Server
@@ -62,7 +61,7 @@ RETURNING 1
 """
 
 
-class PostgresStore:
+class PostgresStore(EngineStore):
     """A `mcp_sansio.SessionStore` in the PostgreSQL database at `conninfo`, for workers on any number of machines.
 
     `hub` is theirs. `conninfo` is one of libpq's: ``postgresql://user@host/database`` or ``host=… dbname=…``. The
@@ -111,17 +110,8 @@ class PostgresStore:
 
     async def close(self) -> None:
         """Close the connections. Whoever waits for the hub raises `mcp_sansio.StoreUnavailable`."""
-        self.hub.stop()
+        self.hub.stop("PostgreSQL: it was closed")
         await self._server.close()
-
-    async def __aenter__(self) -> PostgresStore:
-        await self.open()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await self.close()
 
     async def create(self, key: str, data: Mapping[str, Any], *, ttl: float) -> bool:
         """See `mcp_sansio.SessionStore.create`."""

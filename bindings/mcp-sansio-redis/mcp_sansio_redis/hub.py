@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from mcp_sansio import HubMessage, StoreFull, StoreUnavailable
-from mcp_sansio.storing import Backoff, EngineHub, encode_key
+from mcp_sansio import HubMessage
+from mcp_sansio.storing import EngineHub, encode_key
 
 from .server import Server
 
@@ -32,13 +32,12 @@ class RedisHub(EngineHub):
     """
 
     def __init__(self, server: Server, *, keep: int, keep_for: float, block: float) -> None:
-        super().__init__(asyncio.Event)
+        super().__init__(event=asyncio.Event, start=asyncio.create_task, sleep=asyncio.sleep)
         self._server = server
         self._keep = keep
         self._keep_for = round(keep_for * 1000)
         self._block = round(block * 1000)
         self._bell = server.key(b"bell")
-        self._listener: asyncio.Task[None] | None = None
 
     async def publish(self, topic: str, data: bytes) -> None:
         """See `mcp_sansio.Hub.publish`."""
@@ -55,13 +54,6 @@ class RedisHub(EngineHub):
         """See `mcp_sansio.Hub.delete`."""
         await self._server.ask(lambda client: client.delete(self._key(topic)))
 
-    def stop(self) -> None:
-        """Have nobody wait any more."""
-        if self._listener is not None:
-            self._listener.cancel()
-            self._listener = None
-        self.fail("Redis: it was closed")
-
     def _key(self, topic: str) -> bytes:
         return self._server.key(b"topic", encode_key(topic))
 
@@ -75,25 +67,13 @@ class RedisHub(EngineHub):
         entries = await self._server.ask(lambda client: client.xrange(key, min=after))
         return [HubMessage(_cursor_of(entry), fields[b"d"]) for entry, fields in entries]
 
-    async def _attend(self) -> None:
-        if self._listener is None or self._listener.done():
-            self._listener = asyncio.create_task(self._listen())
-
-    async def _listen(self) -> None:
-        """Ring for what is published, for ever, whatever becomes of the server meanwhile."""
-        backoff = Backoff()
+    async def _hear(self, ready: Callable[[], None]) -> None:
+        last = await self._newest(self._bell)
+        ready()
         while True:
-            try:
-                last = await self._newest(self._bell)
-                backoff.reset()
-                self.ring()  # whoever looked before this looks again
-                while True:
-                    last = await self._hear(last)
-            except (StoreUnavailable, StoreFull) as error:
-                self.fail(str(error))
-                await asyncio.sleep(backoff.delay())
+            last = await self._hear_after(last)
 
-    async def _hear(self, last: bytes) -> bytes:
+    async def _hear_after(self, last: bytes) -> bytes:
         """Ring for what was published after `last`, or have waited for a while. What to go on after."""
         said: Any = await self._server.ask(lambda client: client.xread({self._bell: last}, block=self._block))
         if not said:

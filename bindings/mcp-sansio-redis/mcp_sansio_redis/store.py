@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import TracebackType
 from typing import Any
 
 from mcp_sansio import SessionRecord
-from mcp_sansio.storing import check_namespace, decode_data, encode_data, encode_key
+from mcp_sansio.storing import EngineStore, check_namespace, decode_data, encode_data, encode_key
 
 from .hub import RedisHub
 from .server import Server
@@ -24,7 +23,7 @@ return 1
 _LONGEST = 10**12
 
 
-class RedisStore:
+class RedisStore(EngineStore):
     """A `mcp_sansio.SessionStore` in the Redis server at `url`, for workers on any number of machines; `hub` is theirs.
 
     `url` is one of redis-py's: ``redis://``, ``rediss://`` or ``unix://``. The server is connected to by ``async
@@ -66,17 +65,8 @@ class RedisStore:
 
     async def close(self) -> None:
         """Close the connections. Whoever waits for the hub raises `mcp_sansio.StoreUnavailable`."""
-        self.hub.stop()
+        self.hub.stop("Redis: it was closed")
         await self._server.close()
-
-    async def __aenter__(self) -> RedisStore:
-        await self.open()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await self.close()
 
     async def create(self, key: str, data: Mapping[str, Any], *, ttl: float) -> bool:
         """See `mcp_sansio.SessionStore.create`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
-from mcp_sansio import HubMessage, StoreFull, StoreUnavailable
+from mcp_sansio import HubMessage
 from mcp_sansio.storing import EngineHub, encode_key
 
 from .database import Database
@@ -29,14 +29,13 @@ class SqliteHub(EngineHub):
         keep_for: float,
         check_every: float,
     ) -> None:
-        super().__init__(asyncio.Event)
+        super().__init__(event=asyncio.Event, start=asyncio.create_task, sleep=asyncio.sleep)
         self._database = database
         self._namespace = namespace
         self._clock = clock
         self._keep = keep
         self._keep_for = keep_for
         self._check_every = check_every
-        self._watcher: asyncio.Task[None] | None = None
 
     async def publish(self, topic: str, data: bytes) -> None:
         """See `mcp_sansio.Hub.publish`."""
@@ -68,12 +67,6 @@ class SqliteHub(EngineHub):
             "DELETE FROM mcp_sansio_messages WHERE namespace = ? AND topic = ?", self._namespace, encode_key(topic)
         )
 
-    def stop(self) -> None:
-        """Have nobody wait any more."""
-        if self._watcher is not None:
-            self._watcher.cancel()
-        self.fail(f"SQLite, {self._database.path}: it was closed")
-
     async def sweep(self) -> None:
         """Forget what is older than it is kept for."""
         await self._database.run(
@@ -89,23 +82,13 @@ class SqliteHub(EngineHub):
         )  # fmt: skip
         return [HubMessage(*row) for row in reversed(rows)]
 
-    async def _attend(self) -> None:
-        if self._watcher is None or self._watcher.done():
-            # Before anybody looks: a change after that is seen, even if it comes before the watcher's first turn.
-            seen = await self._data_version()
-            if self._watcher is None or self._watcher.done():
-                self._watcher = asyncio.create_task(self._watch(seen))
-
-    async def _watch(self, seen: int) -> None:
-        """Ring when another connection has written, for as long as anybody waits."""
+    async def _hear(self, ready: Callable[[], None]) -> None:
+        seen = await self._data_version()
+        ready()
         while self.is_waited_for:
             await asyncio.sleep(self._check_every)
-            try:
-                found = await self._data_version()
-            except (StoreUnavailable, StoreFull) as error:
-                self.fail(str(error))
-                return
-            if found != seen:
+            found = await self._data_version()
+            if found != seen:  # another connection has written
                 seen = found
                 self.ring()
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping
-from types import TracebackType
 from typing import Any
 
 from mcp_sansio import SessionRecord
-from mcp_sansio.storing import check_namespace, decode_data, encode_data, encode_key
+from mcp_sansio.storing import EngineStore, check_namespace, decode_data, encode_data, encode_key
 
 from .database import Database
 from .hub import SqliteHub
@@ -20,7 +19,7 @@ _SWEPT_AT_ONCE = 1_000
 _WORTH_RENEWING = 0.01
 
 
-class SqliteStore:
+class SqliteStore(EngineStore):
     """A `mcp_sansio.SessionStore` in the SQLite file at `path`, for all processes of one machine; `hub` is their hub.
 
     The file and its tables are made where there are none. It is opened by ``async with`` or `open`, or else by its
@@ -70,17 +69,8 @@ class SqliteStore:
 
     async def close(self) -> None:
         """Close the file. Whoever waits for the hub raises `mcp_sansio.StoreUnavailable`."""
-        self.hub.stop()
+        self.hub.stop(f"SQLite, {self._database.path}: it was closed")
         await self._database.close()
-
-    async def __aenter__(self) -> SqliteStore:
-        await self.open()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await self.close()
 
     async def create(self, key: str, data: Mapping[str, Any], *, ttl: float) -> bool:
         """See `mcp_sansio.SessionStore.create`."""
