@@ -92,7 +92,7 @@ class _Flag:
         self._failure: str | None = None
 
     def set(self, failure: str | None = None) -> None:
-        self._failure = failure
+        self._failure = self._failure or failure
         self._event.set()
 
     async def wait(self) -> None:
