@@ -23,7 +23,7 @@ DISTRIBUTIONS = {
             "redis": ["redis"],
             "sqlite": ["aiosqlite"],
             "stdio": [],
-            "sync": ["urllib3"],
+            "sync": ["mcp-sansio-stdio", "urllib3"],
             "trio": ["mcp-sansio-stdio", "trio", "h11"],
         }.items()
     },

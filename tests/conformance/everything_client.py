@@ -129,7 +129,28 @@ def open_client(binding: str, url: str, finds_out: bool, answer: Answer | None) 
     """A client of the run's revision, or one that finds out what the server speaks, by the binding."""
     module = importlib.import_module(f"mcp_sansio_{binding}")
     revision = os.environ["MCP_CONFORMANCE_PROTOCOL_VERSION"]
-    return module.Client(url, None if finds_out else AdapterSet.default().by_version[revision], on_ask=answer)
+    client = module.Client(url, None if finds_out else AdapterSet.default().by_version[revision], on_ask=answer)
+    return Awaited(client) if binding == "sync" else client
+
+
+class Awaited:
+    """A blocking client, as the scenarios see it."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+
+    async def __aenter__(self) -> Awaited:
+        self.client.__enter__()
+        return self
+
+    async def __aexit__(self, *raised: Any) -> None:
+        self.client.__exit__(*raised)
+
+    def __getattr__(self, name: str) -> Any:
+        async def call(*args: Any, **options: Any) -> Any:
+            return getattr(self.client, name)(*args, **options)
+
+        return call
 
 
 async def main(binding: str, url: str, finds_out: bool) -> None:
@@ -151,8 +172,16 @@ def on_trio(*given: Any) -> None:
     trio.run(main, *given)
 
 
+def without_a_loop(*given: Any) -> None:
+    """Run it as it is, since nothing in it waits."""
+    try:
+        main(*given).send(None)
+    except StopIteration:
+        return
+
+
 #: What each binding runs on.
-LOOPS = {"aiohttp": on_asyncio, "trio": on_trio}
+LOOPS = {"aiohttp": on_asyncio, "trio": on_trio, "sync": without_a_loop}
 
 
 if __name__ == "__main__":

@@ -490,7 +490,33 @@ def serve_trio(listener: socket.socket) -> None:
     trio.run(serve)
 
 
-BINDINGS = {"aiohttp": serve_aiohttp, "asgi": serve_asgi, "trio": serve_trio}
+def serve_sync(listener: socket.socket) -> None:
+    """The same by the WSGI application, in a thread for each request, with a loop that is lent for what waits."""
+    import asyncio
+    import threading
+    from socketserver import ThreadingMixIn
+    from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
+
+    from mcp_sansio_sync import Application
+
+    class Server(ThreadingMixIn, WSGIServer):
+        daemon_threads = True
+
+    class Handler(WSGIRequestHandler):
+        def log_message(self, format: str, *args: object) -> None:
+            """Say nothing."""
+
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, daemon=True).start()
+    server = Server(listener.getsockname(), Handler, bind_and_activate=False)
+    server.socket = listener
+    server.server_name, server.server_port = listener.getsockname()
+    server.setup_environ()
+    server.set_app(Application(build(asyncio.sleep), config=CONFIG, path="/mcp", announces_changes=True, loop=loop))
+    server.serve_forever()
+
+
+BINDINGS = {"aiohttp": serve_aiohttp, "asgi": serve_asgi, "sync": serve_sync, "trio": serve_trio}
 
 
 def main() -> None:

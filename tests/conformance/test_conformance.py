@@ -33,6 +33,7 @@ SUITE = conformance.command()
 BINDINGS = {
     "aiohttp": ("mcp_sansio_aiohttp",),
     "asgi": ("mcp_sansio_asgi", "uvicorn"),
+    "sync": ("mcp_sansio_sync",),
     "trio": ("mcp_sansio_trio",),
 }
 #: Scenarios of extensions that this library does not have. A frozen set of requirements runs them without scoring them.
