@@ -16,7 +16,7 @@ PAGES = [*READMES, *sorted(path for path in DOCS.rglob("*.md") if "_build" not i
 # Pages that would be of no use without an example.
 TAUGHT = (
     *("getting-started", "handlers", "asking", "client", "testing", "write-a-transport"),
-    *("aiohttp", "asgi", "stdio", "trio", "stores"),
+    *("aiohttp", "asgi", "stdio", "sync", "trio", "stores"),
 )
 TEACHING = ["README.md", *(f"docs/{name}.md" for name in TAUGHT)]
 
