@@ -93,10 +93,11 @@ class Endpoint:
         once, with its calls and its connections. With a `hub`, it keeps in touch with the other workers meanwhile.
         ``await nursery.start(…)`` gives the `listeners`, as with ``trio.serve_listeners``.
         """
-        with plain_errors(trio.Cancelled):
-            async with trio.open_nursery() as lines:
-                for line in self._lines:
-                    lines.start_soon(keep_up, line, trio.sleep, logger)
+        async with ServingLoop() as loop:
+            self._loop = loop
+            for line in self._lines:
+                loop.start(keep_up(line, trio.sleep, logger))
+            with plain_errors(trio.Cancelled):
                 async with trio.open_nursery() as connections:
                     with trio.CancelScope() as accepting:
                         self._closers.add(accepting.cancel)
@@ -104,8 +105,7 @@ class Endpoint:
                             self.serve_stream, [*listeners], handler_nursery=connections, task_status=task_status
                         )
                     connections.cancel_scope.deadline = trio.current_time() + grace
-                await self._server.farewell()
-                lines.cancel_scope.cancel()
+            await self._server.farewell()
 
     def shutdown(self) -> None:
         """End the open streams as their revision wants it, and refuse what comes from now on. Calls are left to finish.

@@ -19,7 +19,7 @@ support.need("mcp_sansio_trio")
 
 from trio.testing import memory_stream_pair, open_stream_to_socket_listener, trio_test, wait_all_tasks_blocked  # noqa: E402
 
-from mcp_sansio import AdapterSet, Config, Exchange, Registry  # noqa: E402
+from mcp_sansio import AdapterSet, Config, Exchange, MemoryHub, Registry  # noqa: E402
 from mcp_sansio_trio import Endpoint, HttpLimits, HttpRefusal, Request, serve_http  # noqa: E402
 from trio_wire import HEAD, Wire, connected, kitchen, peer, serving  # noqa: E402
 
@@ -419,6 +419,22 @@ def test_a_change_that_a_thread_announces_is_heard_of(version: str) -> None:
             await wire.send(client.post(client.message("subscriptions/listen", wanted)))
             await wire.until(b"acknowledged")
             await trio.to_thread.run_sync(made.registry.remove_tool, "echo")
+            await wire.until(b"notifications/tools/list_changed")
+
+    trio.run(main)
+
+
+@pytest.mark.parametrize("version", speak.ENVELOPE)
+def test_a_thread_may_announce_a_change_to_other_workers_before_anybody_has_connected(version: str) -> None:
+    async def main() -> None:
+        hub, client = MemoryHub(event=trio.Event), peer(version)
+        quiet, busy = kitchen(), kitchen()
+        async with serving(Endpoint(quiet.registry, hub=hub)), serving(Endpoint(busy.registry, hub=hub)) as site:
+            wire = await site.connect()
+            wanted = {"notifications": {"toolsListChanged": True}}
+            await wire.send(client.post(client.message("subscriptions/listen", wanted)))
+            await wire.until(b"acknowledged")
+            await trio.to_thread.run_sync(quiet.registry.remove_tool, "echo")
             await wire.until(b"notifications/tools/list_changed")
 
     trio.run(main)
