@@ -54,8 +54,8 @@ def test_there_is_no_stream_of_a_session_and_the_rest_of_a_lost_one_is_still_to_
     assert unknown.status == 404
 
 
-def test_reports_wait_until_they_are_taken_where_the_driver_wants_it() -> None:
-    (version,) = ENVELOPE
+@pytest.mark.parametrize("version", ENVELOPE)
+def test_reports_wait_until_they_are_taken_where_the_driver_wants_it(version: str) -> None:
     scheduler, numbers = Scheduler(), itertools.count()
     runtime = Runtime(
         now=FakeClock(), token_bytes=lambda size: next(numbers).to_bytes(size, "big"), event=scheduler.event
