@@ -40,7 +40,10 @@ nitpick_ignore_regex = [
     # Private names, and type variables, that signatures mention.
     ("py:.*", r"mcp_sansio.*\.(_\w+|_\w+\.\w+|[FKT])"),
     # What an `Adapter` is handed; only who writes one meets these, and reads them where they are.
-    ("py:.*", r"mcp_sansio\.(specs\.\w*Spec|call\.(DecodeFailure|Reply)|dispatcher\.\w+|adapters\.\w+\.\w+)"),
+    (
+        "py:.*",
+        r"mcp_sansio\.(specs\.\w*Spec|call\.(DecodeFailure|Reply)|(dispatcher|immediate)\.\w+|adapters\.\w+\.\w+)",
+    ),
     # The engine's half of an `Exchange`, and other makings that nobody outside makes.
     (
         "py:.*",

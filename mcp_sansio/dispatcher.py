@@ -1,4 +1,4 @@
-"""From a call to its outcome: the route of every operation, and what wraps the running of a handler.
+"""From a call to its outcome: the route of every operation that is run, and what wraps the running of a handler.
 
 Nothing here names a revision or waits for a transport. What a handler raises or returns becomes an outcome; a handler's
 fault is logged with its traceback and answered with a fixed sentence.
@@ -11,15 +11,13 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol
 
-from msgspec import Struct
-
 from .asker import Asker, Stop
 from .binding import ArgumentsInvalid
 from .call import Call
-from .changes import ChangeKind
 from .dependencies import Scope
 from .errors import ResourceNotFound, ToolError
 from .exchange import Exchange
+from .immediate import NOTHING_ANNOUNCED, Empty, Immediate
 from .in_arguments import take_answers
 from .operation import HANDLED, Operation
 from .outcome import Failure, FailureKind, NeedInput, NeedsInput, Outcome, Rejected, Value
@@ -37,38 +35,8 @@ logger = logging.getLogger("mcp_sansio")
 
 TOOL_FAULT = "The tool failed because of an internal error."
 HANDLER_FAULT = "The request failed because of an internal error."
-#: Where no changes are announced, there is no method to ask for that.
-_NOTHING_ANNOUNCED = Failure(FailureKind.UNKNOWN_METHOD, "this server announces no changes")
 #: What a handler may raise that ends its call and nothing else: not even ``sys.exit()`` ends the process that serves.
 HANDLER_ERRORS = (Exception, SystemExit, Stop)
-
-
-class Described(Struct, frozen=True):
-    """The result of describing the server: the handshake's, or the stateless discovery's.
-
-    `supported` are revisions, and `announces` is whether changes are announced.
-    """
-
-    supported: tuple[str, ...]
-    announces: bool = True
-
-
-class Empty(Struct, frozen=True):
-    """A result without content."""
-
-
-class ListPage(Struct, frozen=True):
-    """One page of a list: the declarations on it, and the cursor of the next one, or ``None``."""
-
-    specs: tuple[Spec, ...]
-    next_cursor: str | None
-
-
-class Listening(Struct, frozen=True):
-    """The call stays open and carries the changes that its filter names; `uris` are the resources to watch."""
-
-    kinds: frozenset[ChangeKind]
-    uris: tuple[str, ...]
 
 
 class Peer(Protocol):
@@ -110,15 +78,6 @@ class Run(Protocol):
         """Who its client is."""
 
 
-#: What each member of a listen request's filter asks for (basic/patterns/subscriptions, "Notification Filter").
-LISTEN_FILTER = {
-    "toolsListChanged": ChangeKind.TOOLS,
-    "promptsListChanged": ChangeKind.PROMPTS,
-    "resourcesListChanged": ChangeKind.RESOURCES,
-}
-LISTEN_URIS = "resourceSubscriptions"
-
-
 class Dispatcher:
     """Routes operations to the registry and its handlers.
 
@@ -140,64 +99,14 @@ class Dispatcher:
         announces: bool = True,
     ) -> None:
         self.registry = registry
-        self._supported = supported
         self._runtime = runtime
         self._states = states
         self._max_rounds = max_rounds
         self._max_answers = max_answers
         self._max_state = max_state
         self._announces = announces
-
-    # What needs no handler
-
-    def immediate(self, call: Call) -> Outcome | None:
-        """The outcome of a call that the registry alone can answer, or ``None`` for one that has to be run."""
-        answer = _IMMEDIATE.get(call.operation)
-        return None if answer is None else answer(self, call)
-
-    def _describe(self, call: Call) -> Outcome:
-        return Value(Described(self._supported, self._announces))
-
-    def _nothing(self, call: Call) -> Outcome:
-        return Value(Empty())
-
-    def _list_tools(self, call: Call) -> Outcome:
-        return self._page(call, self.registry.tools)
-
-    def _list_resources(self, call: Call) -> Outcome:
-        return self._page(call, self.registry.resources)
-
-    def _list_templates(self, call: Call) -> Outcome:
-        return self._page(call, self.registry.templates)
-
-    def _list_prompts(self, call: Call) -> Outcome:
-        return self._page(call, self.registry.prompts)
-
-    def _page(self, call: Call, table: Mapping[str, Spec]) -> Outcome:
-        cursor = call.params.get("cursor")
-        if cursor is None:
-            key = (call.adapter.version, call.operation, "first page")
-            first: ListPage = self.registry.rendered(key, lambda: self._page_after(0, call, table))
-            return Value(first)
-        after = _serial_of(cursor)
-        if after is None:
-            return Failure(FailureKind.INVALID_PARAMS, "cursor was not given out by this server")
-        return Value(self._page_after(after, call, table))
-
-    def _page_after(self, serial: int, call: Call, table: Mapping[str, Spec]) -> ListPage:
-        offered = [spec for spec in table.values() if spec.serial > serial and call.adapter.offers(spec)]
-        size = self.registry.page_size
-        page = tuple(offered[:size])
-        return ListPage(page, str(page[-1].serial) if len(offered) > size else None)
-
-    def _listen(self, call: Call) -> Outcome:
-        if not self._announces:
-            return _NOTHING_ANNOUNCED
-        wanted = call.params["notifications"]
-        kinds = frozenset(kind for member, kind in LISTEN_FILTER.items() if wanted.get(member) is True)
-        return Value(Listening(kinds, tuple(dict.fromkeys(wanted.get(LISTEN_URIS) or ()))))
-
-    # What is run
+        #: The outcome of a call that the registry alone can answer, or ``None`` for one that has to be run.
+        self.immediate = Immediate(registry, supported, announces=announces).outcome
 
     def asks_in_arguments(self, call: Call) -> bool:
         """Whether `call` may put questions in its result and bring answers in its arguments."""
@@ -338,7 +247,7 @@ class Dispatcher:
             return _handler_failure(spec, error)
 
     async def _complete(self, run: Run) -> Outcome:
-        request = _completion_request(run.call.params)
+        request = CompletionRequest.of(run.call.params)
         if not self._knows(request):
             named = short(request.prompt or request.resource or "")
             return Failure(FailureKind.INVALID_PARAMS, f"there is no {named!r} to complete for")
@@ -363,13 +272,13 @@ class Dispatcher:
 
     async def _unsubscribe(self, run: Run) -> Outcome:
         if not self._announces:
-            return _NOTHING_ANNOUNCED
+            return NOTHING_ANNOUNCED
         await run.peer.unsubscribe(run.call.params["uri"])
         return Value(Empty())
 
     async def _subscribe(self, run: Run) -> Outcome:
         if not self._announces:
-            return _NOTHING_ANNOUNCED
+            return NOTHING_ANNOUNCED
         uri = run.call.params["uri"]
         found = self.registry.match_resource(uri)
         if found is None or not run.call.adapter.offers(found[0]):
@@ -423,21 +332,8 @@ def _called(fn: Callable[..., Any], arguments: dict[str, Any]) -> Any:
         raise RuntimeError(f"the handler raised {type(error).__name__}") from error
 
 
-# The route of every operation; a test holds the two tables to covering each of them once. They are tables and not a
-# `match`, which compares with one member after the other.
-
-_IMMEDIATE: Mapping[Operation, Callable[[Dispatcher, Call], Outcome]] = {
-    Operation.DESCRIBE: Dispatcher._describe,
-    Operation.PING: Dispatcher._nothing,
-    Operation.HANDSHAKE_COMPLETE: Dispatcher._nothing,
-    Operation.CANCEL: Dispatcher._nothing,
-    Operation.LIST_TOOLS: Dispatcher._list_tools,
-    Operation.LIST_RESOURCES: Dispatcher._list_resources,
-    Operation.LIST_RESOURCE_TEMPLATES: Dispatcher._list_templates,
-    Operation.LIST_PROMPTS: Dispatcher._list_prompts,
-    Operation.LISTEN: Dispatcher._listen,
-}
-
+# A table and not a `match`, which compares with one member after the other. With that of `immediate` it covers each
+# operation once; a test sees to that.
 _RUN: Mapping[Operation, Callable[[Dispatcher, Run], Awaitable[Outcome]]] = {
     Operation.CALL_TOOL: Dispatcher._call_tool,
     Operation.READ_RESOURCE: Dispatcher._read_resource,
@@ -469,12 +365,6 @@ def _left_behind(call: Call, needed: NeedInput) -> JSON:
     return {"state": needed.state, "answers": answers} if answers or needed.state is not None else None
 
 
-def _serial_of(cursor: JSON) -> int | None:
-    """The declaration that a cursor stands after. Serials are never reused, so a cursor outlives any change."""
-    sound = isinstance(cursor, str) and cursor.isascii() and cursor.isdigit() and len(cursor) < 20
-    return int(cursor) if sound else None
-
-
 def _tool_error(text: str) -> CallToolResult:
     return CallToolResult((TextContent(text),), is_error=True)
 
@@ -503,15 +393,3 @@ def _handler_failure(spec: ResourceSpec | PromptSpec, error: Exception) -> Failu
 
 #: The operations that are run: `Dispatcher.immediate` has no answer to them.
 RUN = frozenset(_RUN)
-
-
-def _completion_request(params: Mapping[str, JSON]) -> CompletionRequest:
-    ref, argument = params["ref"], params["argument"]
-    is_prompt = ref["type"] == "ref/prompt"
-    return CompletionRequest(
-        argument=argument["name"],
-        value=argument["value"],
-        prompt=ref["name"] if is_prompt else None,
-        resource=None if is_prompt else ref["uri"],
-        context=(params.get("context") or {}).get("arguments") or {},
-    )

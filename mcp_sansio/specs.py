@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import attrs
 
@@ -112,6 +112,19 @@ class CompletionRequest:
     prompt: str | None = None
     resource: str | None = None
     context: Mapping[str, str] = attrs.field(factory=dict)
+
+    @classmethod
+    def of(cls, params: Mapping[str, JSON]) -> Self:
+        """The request in the params of a message, which were checked."""
+        ref, argument = params["ref"], params["argument"]
+        is_prompt = ref["type"] == "ref/prompt"
+        return cls(
+            argument=argument["name"],
+            value=argument["value"],
+            prompt=ref["name"] if is_prompt else None,
+            resource=None if is_prompt else ref["uri"],
+            context=(params.get("context") or {}).get("arguments") or {},
+        )
 
 
 CompletionKey = tuple[str | None, str | None, str | None]

@@ -61,6 +61,7 @@ RINGS = {
     "checks": 2,
     "exchange": 2,
     "dispatcher": 2,
+    "immediate": 2,
     "driving": 2,
     "stepping": 2,
     "waits": 2,

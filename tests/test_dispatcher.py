@@ -29,6 +29,7 @@ from mcp_sansio import (
     ToolError,
     dispatcher,
     elicit,
+    immediate,
 )
 from mcp_sansio.events import CallReceived
 from mcp_sansio.testing import FakeClock
@@ -395,8 +396,8 @@ def test_what_interrupts_a_call_goes_on_and_the_call_is_answered() -> None:
 
 
 def test_every_operation_has_one_route() -> None:
-    assert set(dispatcher._IMMEDIATE) | set(dispatcher._RUN) == set(Operation)
-    assert set(dispatcher._IMMEDIATE) & set(dispatcher._RUN) == set()
+    assert set(immediate.ROUTES) | set(dispatcher.RUN) == set(Operation)
+    assert set(immediate.ROUTES) & set(dispatcher.RUN) == set()
 
 
 def test_a_plain_function_that_raises_stop_iteration_is_answered(caplog: pytest.LogCaptureFixture) -> None:

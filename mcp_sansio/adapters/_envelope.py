@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from mcp_sansio.asking import ELICIT
 from mcp_sansio.call import Call, ClientInfo, Decoded, DecodeFailure
 from mcp_sansio.changes import Change, ChangeKind
-from mcp_sansio.dispatcher import LISTEN_FILTER, LISTEN_URIS, Described, Listening
+from mcp_sansio.immediate import LISTEN_FILTER, LISTEN_URIS, Described, Listening
 from mcp_sansio.notices import Acknowledged, Notice
 from mcp_sansio.operation import HANDLED, Operation
 from mcp_sansio.outcome import Failure, FailureKind, InputRequest, NeedsInput, Rejected

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from mcp_sansio.asking import ELICIT
 from mcp_sansio.call import Call, ClientInfo
-from mcp_sansio.dispatcher import Described
+from mcp_sansio.immediate import Described
 from mcp_sansio.operation import Operation
 from mcp_sansio.outcome import FailureKind, InputRequest
 from mcp_sansio.registry import Registry

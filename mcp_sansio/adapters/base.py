@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from mcp_sansio.call import Call, ClientInfo, Decoded, DecodeFailure, Reply
 from mcp_sansio.changes import Change
-from mcp_sansio.dispatcher import Described, Empty, Listening, ListPage
+from mcp_sansio.immediate import Described, Empty, Listening, ListPage
 from mcp_sansio.in_arguments import question_result, with_answer_arguments
 from mcp_sansio.operation import Operation
 from mcp_sansio.outcome import Failure, FailureKind, InputRequest, NeedsInput, Outcome, Rejected

@@ -16,8 +16,9 @@ from mcp_sansio.adapters.preamble import Preamble
 from mcp_sansio.adapters.selection import AdapterSet
 from mcp_sansio.call import Call, ClientInfo, Decoded, Reply
 from mcp_sansio.changes import Change, ChangeKind
-from mcp_sansio.dispatcher import RUN, Listening, Peer
+from mcp_sansio.dispatcher import RUN, Peer
 from mcp_sansio.events import CallCancelled, CallReceived, Event, PeerFaulted
+from mcp_sansio.immediate import Listening
 from mcp_sansio.operation import Operation
 from mcp_sansio.outcome import Failure, FailureKind, Outcome, Rejected, Value
 from mcp_sansio.states import advance

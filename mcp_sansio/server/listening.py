@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from mcp_sansio.call import Call
 from mcp_sansio.changes import Change, ChangeKind
-from mcp_sansio.dispatcher import Listening
+from mcp_sansio.immediate import Listening
 from mcp_sansio.outcome import Value
 from mcp_sansio.states import advance
 from mcp_sansio.wire.json import encode

@@ -10,7 +10,8 @@ from typing import Any, Protocol, TypedDict, Unpack
 from mcp_sansio import wire_log
 from mcp_sansio.adapters.selection import AdapterSet
 from mcp_sansio.changes import Change
-from mcp_sansio.dispatcher import Dispatcher, Listening
+from mcp_sansio.dispatcher import Dispatcher
+from mcp_sansio.immediate import Listening
 from mcp_sansio.outcome import Failure, FailureKind
 from mcp_sansio.registry import Registry
 from mcp_sansio.request_state import StateCodec, StoredState

@@ -13,8 +13,9 @@ from typing import ClassVar
 from mcp_sansio.adapters.base import Adapter
 from mcp_sansio.adapters.preamble import PIN, VERSION_HEADER, Preamble
 from mcp_sansio.call import Call, ClientInfo, Decoded, DecodeFailure, Reply
-from mcp_sansio.dispatcher import RUN, Listening
+from mcp_sansio.dispatcher import RUN
 from mcp_sansio.events import PeerFaulted
+from mcp_sansio.immediate import Listening
 from mcp_sansio.operation import Operation
 from mcp_sansio.outcome import Failure, FailureKind, Outcome, Rejected, Value
 from mcp_sansio.types import RequestId

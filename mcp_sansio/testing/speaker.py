@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import attrs
 
 from mcp_sansio.adapters.base import Adapter
-from mcp_sansio.dispatcher import LISTEN_FILTER
+from mcp_sansio.immediate import LISTEN_FILTER
 from mcp_sansio.operation import Operation
 from mcp_sansio.types import JSON, Implementation, RequestId
 from mcp_sansio.wire.json import encode
