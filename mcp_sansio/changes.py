@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import StrEnum
+from weakref import WeakMethod
 
 import attrs
 
@@ -29,3 +31,22 @@ class Change:
 
 #: What is announced to everybody who listens at all.
 LIST_CHANGES = (Change(ChangeKind.TOOLS), Change(ChangeKind.PROMPTS), Change(ChangeKind.RESOURCES))
+
+
+class Watchers:
+    """Bound methods to call on every change, for as long as their objects live."""
+
+    def __init__(self) -> None:
+        self._held: list[WeakMethod[Callable[[Change], None]]] = []
+
+    def add(self, watcher: Callable[[Change], None]) -> None:
+        """Call `watcher`, too."""
+        self._held.append(WeakMethod(watcher))
+
+    def announce(self, change: Change) -> None:
+        """Call all of them."""
+        self._held = [watcher for watcher in self._held if watcher() is not None]
+        for watcher in self._held:
+            call = watcher()
+            if call is not None:
+                call(change)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
+from .binding import Bound
 from .errors import DeclarationError
 from .exchange import Exchange
 from .providers import hints_of
@@ -17,6 +18,18 @@ from .wire.json import fault_of
 #: How deep a declaration may nest; schemas have a limit of their own, which is less.
 _MAX_DEPTH = 200
 _REVISION = r"\d{4}-\d{2}-\d{2}"
+
+# The options that each kind of declaration has.
+_COMMON_OPTIONS = {"name", "title", "description", "icons", "meta", "since", "blocking"}
+PROMPT_OPTIONS = frozenset(_COMMON_OPTIONS)
+TOOL_OPTIONS = frozenset(
+    {
+        *_COMMON_OPTIONS,
+        *("annotations", "input_schema", "output_schema", "streaming", "poll_after"),
+        *("ask_in_arguments", "verbatim_schema"),
+    }
+)
+COMPLETION_OPTIONS = frozenset({"prompt", "resource", "argument", "blocking"})
 
 #: What the options of a declaration must be, and how to say it.
 _TYPES: Mapping[str, tuple[type | tuple[type, ...], str]] = {
@@ -89,3 +102,14 @@ def completion_params(fn: Callable[..., Any]) -> tuple[str, str | None]:
             f"completion {getattr(fn, '__name__', fn)!r} must take one CompletionRequest, and may take an Exchange"
         )
     return rest[0], exchange
+
+
+def check_variables(uri: str, names: Sequence[str], bound: Bound) -> None:
+    """Hold the parameters of a resource's function to the variables of its URI. Raises `DeclarationError`."""
+    schema = bound.input_schema
+    missing = set(schema.get("required", ())) - set(names)
+    unused = set(names) - set(schema.get("properties", {}))
+    if missing:
+        raise DeclarationError(f"resource {uri!r}: the parameter {min(missing)!r} is no variable of its URI")
+    if unused:
+        raise DeclarationError(f"resource {uri!r}: the function takes no parameter for {{{min(unused)}}}")

@@ -18,10 +18,10 @@ from .dependencies import Scope
 from .errors import ResourceNotFound, ToolError
 from .exchange import Exchange
 from .immediate import NOTHING_ANNOUNCED, Empty, Immediate
-from .in_arguments import take_answers
+from .in_arguments import RESERVED_ARGUMENTS, take_answers
 from .operation import HANDLED, Operation
 from .outcome import Failure, FailureKind, NeedInput, NeedsInput, Outcome, Rejected, Value
-from .registry import RESERVED_ARGUMENTS, Registry
+from .registry import Registry
 from .request_state import StateCodec
 from .results import Unfit, completion_result, prompt_result, resource_result, tool_result
 from .runtime import Runtime

@@ -18,6 +18,8 @@ from .outcome import Failure, FailureKind, InputRequest, NeedsInput, Rejected
 from .types import JSON, CallToolResult, TextContent
 
 ANSWERS, STATE = "mcpAnswers", "mcpState"
+#: What is taken out of a tool's arguments before its own model sees them.
+RESERVED_ARGUMENTS = frozenset({ANSWERS, STATE})
 #: The member of a result's ``_meta`` that repeats the questions, in the words of the revisions that have them.
 META_KEY = "mcp-sansio/input-required"
 

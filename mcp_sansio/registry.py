@@ -8,13 +8,22 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar, overload
-from weakref import WeakMethod
 
 from .binding import Bound
-from .changes import Change, ChangeKind
-from .checks import check_function, check_options, check_shown, completion_params
+from .changes import Change, ChangeKind, Watchers
+from .checks import (
+    COMPLETION_OPTIONS,
+    PROMPT_OPTIONS,
+    TOOL_OPTIONS,
+    check_function,
+    check_options,
+    check_shown,
+    check_variables,
+    completion_params,
+)
 from .errors import DeclarationError
 from .exchange import Exchange
+from .in_arguments import RESERVED_ARGUMENTS
 from .providers import Provider, provider_of
 from .schema import header_plan
 from .specs import CacheHint, CompletionKey, CompletionRequest, CompletionSpec, PromptSpec, ResourceSpec, ToolSpec
@@ -22,22 +31,9 @@ from .types import JSON, Annotations, Icon, Implementation, ToolAnnotations
 from .uri_template import UriTemplate, is_template
 
 F = TypeVar("F", bound=Callable[..., Any])
-#: Names that the arguments way of asking takes out of a tool's arguments before its own model sees them.
-RESERVED_ARGUMENTS = frozenset({"mcpAnswers", "mcpState"})
 
 _LIST_CACHE = CacheHint(ttl_ms=60_000)
 _MAX_RENDERED = 256
-
-_COMMON_OPTIONS = {"name", "title", "description", "icons", "meta", "since", "blocking"}
-_PROMPT_OPTIONS = frozenset(_COMMON_OPTIONS)
-_TOOL_OPTIONS = frozenset(
-    {
-        *_COMMON_OPTIONS,
-        *("annotations", "input_schema", "output_schema", "streaming", "poll_after"),
-        *("ask_in_arguments", "verbatim_schema"),
-    }
-)
-_COMPLETION_OPTIONS = frozenset({"prompt", "resource", "argument", "blocking"})
 
 
 class Registry:
@@ -83,7 +79,7 @@ class Registry:
         self.providers: dict[Any, Provider] = {}
         self._serial = 0
         self._rendered: dict[Any, Any] = {}
-        self._watchers: list[WeakMethod[Callable[[Change], None]]] = []
+        self._watchers = Watchers()
 
     # Declaring
 
@@ -124,7 +120,7 @@ class Registry:
 
         Raises `DeclarationError`. Source: server/tools.
         """
-        check_options("registry.tool", options, _TOOL_OPTIONS)
+        check_options("registry.tool", options, TOOL_OPTIONS)
         return self._decorate("registry.tool", fn, lambda function: self._add_tool(function, **options))
 
     def _add_tool(
@@ -192,7 +188,7 @@ class Registry:
             if uri in table:
                 raise DeclarationError(f"there is a resource at {uri!r} already")
             bound = self._bind(fn, lax_strings=True)
-            self._check_variables(uri, template.names if template else (), bound)
+            check_variables(uri, template.names if template else (), bound)
             spec = ResourceSpec(
                 serial=self._next_serial(),
                 uri=uri,
@@ -216,16 +212,6 @@ class Registry:
 
         return self._decorate("registry.resource", None, add)  # type: ignore[no-any-return]
 
-    @staticmethod
-    def _check_variables(uri: str, names: Sequence[str], bound: Bound) -> None:
-        schema = bound.input_schema
-        missing = set(schema.get("required", ())) - set(names)
-        unused = set(names) - set(schema.get("properties", {}))
-        if missing:
-            raise DeclarationError(f"resource {uri!r}: the parameter {min(missing)!r} is no variable of its URI")
-        if unused:
-            raise DeclarationError(f"resource {uri!r}: the function takes no parameter for {{{min(unused)}}}")
-
     @overload
     def prompt(self, fn: F, /) -> F: ...
     @overload
@@ -247,7 +233,7 @@ class Registry:
         Its arguments come as text, so they are ``str``, numbers, ``bool`` or a choice of those. `since` and `blocking`
         are as for tools. Raises `DeclarationError`. Source: server/prompts.
         """
-        check_options("registry.prompt", options, _PROMPT_OPTIONS)
+        check_options("registry.prompt", options, PROMPT_OPTIONS)
         return self._decorate("registry.prompt", fn, lambda function: self._add_prompt(function, **options))
 
     def _add_prompt(
@@ -287,7 +273,7 @@ class Registry:
         The function takes a `CompletionRequest` and gives a list of strings or a `Completion`; the most specific
         declaration wins. Raises `DeclarationError`. Source: server/utilities/completion.
         """
-        check_options("registry.completion", options, _COMPLETION_OPTIONS)
+        check_options("registry.completion", options, COMPLETION_OPTIONS)
         return self._decorate("registry.completion", fn, lambda function: self._add_completion(function, **options))
 
     def _add_completion(
@@ -344,22 +330,15 @@ class Registry:
 
     def resource_updated(self, uri: str) -> None:
         """Tell the clients that subscribed to `uri` that what it holds has changed."""
-        self._announce(Change(ChangeKind.RESOURCE_UPDATED, uri))
+        self._watchers.announce(Change(ChangeKind.RESOURCE_UPDATED, uri))
 
     def watch(self, watcher: Callable[[Change], None]) -> None:
         """Call the bound method `watcher` on every change, for as long as its object lives."""
-        self._watchers.append(WeakMethod(watcher))
+        self._watchers.add(watcher)
 
     def _changed(self, kind: ChangeKind) -> None:
         self._rendered = {}
-        self._announce(Change(kind))
-
-    def _announce(self, change: Change) -> None:
-        self._watchers = [watcher for watcher in self._watchers if watcher() is not None]
-        for watcher in self._watchers:
-            call = watcher()
-            if call is not None:
-                call(change)
+        self._watchers.announce(Change(kind))
 
     # Looking up
 
