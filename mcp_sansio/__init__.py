@@ -48,7 +48,6 @@ from .outcome import Failure, FailureKind, NeedInput, NeedsInput, Outcome, Rejec
 from .registry import Registry
 from .request_state import StateCodec, StoredState
 from .runtime import Runtime, run_in_place
-from .server.blocking import BlockingTransaction
 from .server.channel_driver import ChannelDriver
 from .server.config import Config
 from .server.connection import ServerConnection
@@ -137,6 +136,7 @@ if TYPE_CHECKING:
         StreamClientApi,
     )
     from .sealed_state import SealedState
+    from .server.blocking import BlockingTransaction
 
 __all__ = [
     "Adapter",
@@ -279,7 +279,7 @@ __all__ = [
 
 
 #: Where the names are that are loaded later, unless it is the client role.
-_LATER = {"SealedState": "sealed_state"}
+_LATER = {"SealedState": "sealed_state", "BlockingTransaction": "server.blocking"}
 
 
 def __getattr__(name: str) -> Any:

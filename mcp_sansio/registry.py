@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from itertools import count
 from typing import Any, TypeVar, overload
 
 from .binding import Bound
@@ -77,7 +78,7 @@ class Registry:
         self.prompts: dict[str, PromptSpec] = {}
         self.completions: dict[CompletionKey, CompletionSpec] = {}
         self.providers: dict[Any, Provider] = {}
-        self._serial = 0
+        self._serials = count(1)
         self._rendered: dict[Any, Any] = {}
         self._watchers = Watchers()
 
@@ -141,7 +142,7 @@ class Registry:
         if reserved:
             raise DeclarationError(f"tool {name!r}: the argument {min(reserved)!r} is reserved for asking; rename it")
         spec = ToolSpec(
-            serial=self._next_serial(),
+            serial=next(self._serials),
             name=name,
             bound=bound,
             description=description or bound.description,
@@ -190,7 +191,7 @@ class Registry:
             bound = self._bind(fn, lax_strings=True)
             check_variables(uri, template.names if template else (), bound)
             spec = ResourceSpec(
-                serial=self._next_serial(),
+                serial=next(self._serials),
                 uri=uri,
                 template=template,
                 name=name or bound.name,
@@ -244,7 +245,7 @@ class Registry:
         if name in self.prompts:
             raise DeclarationError(f"there is a prompt named {name!r} already; give this one another name=")
         spec = PromptSpec(
-            serial=self._next_serial(),
+            serial=next(self._serials),
             name=name,
             bound=bound,
             description=description or bound.description,
@@ -385,10 +386,6 @@ class Registry:
         return made
 
     # Shared by the declarations
-
-    def _next_serial(self) -> int:
-        self._serial += 1
-        return self._serial
 
     def _bind(self, fn: Callable[..., Any], **options: Any) -> Bound:
         return Bound.of(fn, exchange_type=Exchange, provided=self.providers.__contains__, **options)
