@@ -148,6 +148,7 @@ def hypercorn_config(listener: socket.socket, patience: float) -> Any:
     config = Config()
     config.bind = [f"fd://{listener.detach()}"]
     config.graceful_timeout = patience
+    config.keep_alive_timeout = 0.5  # it is also how long a connection lasts on which there was no HTTP
     config.accesslog = config.errorlog = None
     return config
 
