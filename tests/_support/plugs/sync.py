@@ -126,4 +126,6 @@ class SyncStdioClient(ChannelClient):
         return Facade.of(StdioClient, command, args, adapter, **options)
 
 
-PLUGS = [SyncServer(), SyncClient(), SyncStdioClient()]
+# `SyncServer` is not among them: a good part of that suite is about clients that leave, of which WSGI tells nobody, and
+# about handlers that wait. What an application does is tried in tests/bindings/sync, under wsgiref and gunicorn.
+PLUGS = [SyncClient(), SyncStdioClient()]
