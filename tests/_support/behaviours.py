@@ -36,12 +36,15 @@ def plug_of(item: Any) -> Plug | None:
 
 
 def sentence_of(item: Any) -> str:
-    """The behaviour that a test shows, as a sentence."""
+    """The behaviour that a test shows, as a sentence, after what it is about where a class says that."""
     words = item.originalname.removeprefix("test_")
     for word, spelt in SPELT.items():
         words = re.sub(rf"(?<![^_]){word}(?![^_])", spelt.replace("_", " "), words)
     words = words.replace("_", " ")
-    return str(words[0].upper() + words[1:])
+    if item.cls is None:
+        return str(words[0].upper() + words[1:])
+    topic = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", item.cls.__name__.removeprefix("Test"))
+    return f"{topic.capitalize()}: {words}"
 
 
 class Record:

@@ -8,6 +8,7 @@ import select
 import socket
 import subprocess
 import sys
+import time
 import tty
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -45,6 +46,8 @@ class End:
         self.speaker = speak.Speaker(version, Registry("a client", "1"))
         self.output: int | None = None
         self.input: int | None = None
+        #: How many bytes were written.
+        self.written = 0
         self._read = bytearray()
         self._methods: dict[Any, str] = {}
 
@@ -53,7 +56,22 @@ class End:
         assert self.output is not None
         rest = memoryview(data)
         while rest:
-            rest = rest[os.write(self.output, rest) :]
+            count = os.write(self.output, rest[: 2**16])
+            self.written += count
+            rest = rest[count:]
+
+    def write_what_fits(self, data: bytes, seconds: float = 0.3) -> None:
+        """Write as much of `data` as the server lets in before it lets nothing in for that time. That is not all."""
+        assert self.output is not None
+        os.set_blocking(self.output, False)
+        rest = memoryview(data)
+        while select.select([], [self.output], [], seconds)[1]:
+            try:
+                rest = rest[os.write(self.output, rest) :]
+            except BlockingIOError:
+                time.sleep(0.001)  # what is free is less than what one write needs
+            assert rest, "all was let in"
+        os.set_blocking(self.output, True)
 
     def send(self, *messages: Any) -> None:
         """Send messages in one write."""
@@ -153,6 +171,11 @@ class Process(End):
         assert self.popen.stdin is not None
         self.popen.stdin.close()
 
+    def stop_reading(self) -> None:
+        """Close the output."""
+        assert self.popen.stdout is not None
+        self.popen.stdout.close()
+
     def errors(self) -> str:
         """What comes until the error output ends."""
         assert self.popen.stderr is not None
@@ -196,6 +219,9 @@ class Served(End):
     """A server at the end of two descriptors in this very process, and the client's ends of both."""
 
     kind: str
+    #: The server's ends.
+    source: int
+    sink: int
     #: Whether it ends by itself within so many seconds.
     ends: Callable[[float], bool]
 
@@ -231,11 +257,11 @@ def served(
     """
     client = Served(version)
     client.kind = kind
-    source, client.output, client.input, sink = ENDS[kind]()
+    client.source, client.output, client.input, client.sink = ENDS[kind]()
     with ExitStack() as stack:
-        for end in (source, sink):
+        for end in (client.source, client.sink):
             stack.callback(os.close, end)
-        ended = stack.enter_context(plug.serve(registry, source, sink, options))
+        ended = stack.enter_context(plug.serve(registry, client.source, client.sink, options))
         client.ends = ended.wait
         try:
             yield client.shake_hands()
@@ -263,4 +289,4 @@ def _terminals() -> tuple[int, int, int, int]:
     return server, client, os.dup(client), os.dup(server)
 
 
-ENDS = {"pipe": _pipes, "socket": _sockets, "terminal": _terminals}
+ENDS = {"pipe": _pipes, "pipe that opens once": _pipes, "socket": _sockets, "terminal": _terminals}
