@@ -106,6 +106,7 @@ class StreamDriver:
         self._alarm = Alarm(loop.call_at, self._pass_time)
         self._looking: Handle | None = None
         self._flush_is_due = False
+        self._feed_is_due = False
         self._idle = event()
         self._stuck: tuple[int, int] | None = None
 
@@ -173,16 +174,19 @@ class StreamDriver:
         self._lines.receive_data(data)
         if not data:
             self.ended()
-        self.feed()
+        if not self._feed_is_due:  # otherwise it is for the next slice, which waits for the calls of the last
+            self.feed()
         if not self._lines.wants_data and self._looking is None:
             self.source.pause()
             self._look_later()
 
     def feed(self) -> None:
         """Give the engine the next slice of messages."""
+        self._feed_is_due = False
         if not (self.is_over or (self.holds_back and self.sink.pending)):
             self._flush_is_due = True  # it comes at the end of this function
             if self._lines.feed(_SLICE):
+                self._feed_is_due = True
                 self._loop.call_soon(self.feed)
             elif self._looking is not None:
                 self._stop_looking()

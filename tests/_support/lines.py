@@ -33,6 +33,7 @@ def as_line(message: Any) -> bytes:
 
 def text_of(message: Any) -> Any:
     """The text that a tool gave."""
+    assert "result" in message, message
     return message["result"]["content"][0]["text"]
 
 

@@ -19,8 +19,12 @@ class StdioLoop(Loop, WaitingLoop):
     """A `Loop` for descriptors and processes."""
 
     event = trio.Event
-    readable = staticmethod(trio.lowlevel.wait_readable)
     writable = staticmethod(trio.lowlevel.wait_writable)
+
+    async def readable(self, descriptor: int, /) -> None:
+        """See `mcp_sansio_stdio.means.WaitingLoop`. The calls that were read before have their first step first."""
+        await trio.lowlevel.wait_readable(descriptor)
+        await trio.lowlevel.checkpoint()
 
     async def in_a_thread(self, function: Callable[[], T], /) -> T:
         """See `mcp_sansio_stdio.means.Means`."""

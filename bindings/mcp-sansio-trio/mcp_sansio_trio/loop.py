@@ -140,6 +140,8 @@ class Loop:
             self._earlier, self._wakes_at = trio.Event(), self._timers.next
             with trio.move_on_at(self._wakes_at):
                 await self._earlier.wait()
+            # What is called soon comes after what goes on now: the first steps of tasks that were started before it.
+            await trio.lowlevel.checkpoint()
             self._timers.ring(trio.current_time())
 
     def call_soon(self, callback: Callable[[], Any], /) -> None:

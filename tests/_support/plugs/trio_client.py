@@ -61,9 +61,13 @@ class TrioStdioServer(ChannelServer):
         async def serve(ready: Callable[[Any], None], stop: Flag) -> None:
             ended = TrioEnded()
 
+            failed: list[Exception] = []
+
             async def serve_it() -> None:
                 try:
                     await serve_stdio(served, source, sink, **options)
+                except Exception as error:
+                    failed.append(error)  # raised below: the nursery would put it in a group
                 finally:
                     ended.ended.set()
 
@@ -72,6 +76,8 @@ class TrioStdioServer(ChannelServer):
                 ready(ended)
                 await stop.wait()
                 nursery.cancel_scope.cancel()
+            if failed:
+                raise failed[0]
 
         with in_a_thread(Trio(), serve) as ended:
             yield ended

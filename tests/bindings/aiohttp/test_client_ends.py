@@ -20,7 +20,6 @@ from mcp_sansio import (
 )
 from sockets import Endpoint, serving, web
 
-JSON = Any
 NEWEST = speak.VERSIONS[0]
 everyone = pytest.mark.parametrize("version", speak.VERSIONS)
 

@@ -19,7 +19,6 @@ from mcp_sansio import (
 )
 from sockets import ClientSession, ClientTimeout, CookieJar, Endpoint, TCPConnector, serving
 
-JSON = Any
 NEWEST = speak.VERSIONS[0]
 Respond = Callable[[Request], bytes]
 
