@@ -47,34 +47,47 @@ def sentence_of(item: Any) -> str:
     return f"{topic.capitalize()}: {words}"
 
 
+YES, NO = "yes", "no"
+
+
 class Record:
-    """Gathers what became of each test, and writes it at the end."""
+    """Gathers what became of each test, and writes it at the end: for each kind and behaviour, what each binding does.
+
+    That is `YES`, `NO`, or the reason why it cannot. With ``--collect-only`` it is what every test should come to.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.rows: dict[tuple[str, str, str], dict[str, Any]] = {}
+        self.rows: dict[tuple[str, str, str], str] = {}
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """A part of a test has ended."""
-        for row in _rows_of(report):
-            key = row["kind"], row["behaviour"], row["binding"]
-            held = self.rows.setdefault(key, {"passed": 0, "failed": 0})
-            if "lacks" in row:
-                held["lacks"] = row["lacks"]
-            elif report.failed:
-                held["failed"] += 1
-            elif report.when == "call" and report.passed:
-                held["passed"] += 1
+        for row in _rows_of(report.user_properties):
+            if report.failed:
+                self.rows[_key_of(row)] = NO
+            elif report.when == "call" or "lacks" in row:
+                self.rows.setdefault(_key_of(row), row.get("lacks", YES))
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """All tests are known."""
+        if session.config.option.collectonly:
+            for item in session.items:
+                for row in _rows_of(item.user_properties):
+                    self.rows[_key_of(row)] = row.get("lacks", YES)
 
     def pytest_sessionfinish(self) -> None:
         """Write it."""
-        table: dict[str, dict[str, dict[str, Any]]] = {}
+        table: dict[str, dict[str, dict[str, str]]] = {}
         for (kind, behaviour, binding), held in sorted(self.rows.items()):
             table.setdefault(kind, {}).setdefault(behaviour, {})[binding] = held
         self.path.write_text(json.dumps(table, indent=1, ensure_ascii=False) + "\n", "utf-8")
 
 
-def _rows_of(report: pytest.TestReport) -> Iterator[dict[str, Any]]:
-    for name, value in report.user_properties:
+def _rows_of(properties: list[tuple[str, object]]) -> Iterator[dict[str, str]]:
+    for name, value in properties:
         if name == "behaviour":
             yield json.loads(str(value))
+
+
+def _key_of(row: dict[str, str]) -> tuple[str, str, str]:
+    return row["kind"], row["behaviour"], row["binding"]

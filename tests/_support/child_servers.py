@@ -49,8 +49,8 @@ def text(request, text):
 """
 
 
-def bakery(plug: ChannelClient, **options: Any) -> Any:
-    """A client of the bakery; `options` are the client's."""
+def program(plug: ChannelClient, **options: Any) -> Any:
+    """A client of `core_stdio`; `options` are the client's."""
     options["env"] = {**PACKAGES, **options.get("env", {})}
     return plug.client(sys.executable, [f"{SUPPORT}/core_stdio.py"], **options)
 

@@ -134,7 +134,9 @@ def test_five_megabytes_that_are_a_call(channel_server: ChannelServer) -> None:
         channel_server,
     ) as client:
         text = "x" * (5 * MIB)
-        writing = threading.Thread(target=client.write, args=(echo(client, text, 1) * 3,))
+        writing = threading.Thread(
+            target=client.write, args=(b"".join(echo(client, text, number) for number in range(3)),)
+        )
         writing.start()
         for _ in range(3):
             assert text_of(client.receive()) == text
