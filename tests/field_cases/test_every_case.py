@@ -27,10 +27,10 @@ A, B, C, D, E, F, G, H, I, J = (  # noqa: E741
 )
 #: Those that only sockets and processes show are in the suite of the bindings: every binding has them.
 SUITE = HERE.parent / "bindings"
-SOCKETS, PROCESSES = "http_server", "test_processes"
+SOCKETS, PROCESSES = "http_server", "channel_server"
 MOUNTS = "aiohttp"
 HTTP_CLIENT, CLIENT_STREAMS = "test_http_client", "test_http_client_streams"
-CHANNEL, CLIENT_SOCKETS, STDIO_CLIENT = "test_channel_client", "http_client", "test_stdio_client"
+CHANNEL, CLIENT_SOCKETS, STDIO_CLIENT = "test_channel_client", "http_client", "channel_client"
 CLIENT = "the client's alone: "
 
 #: The files whose tests name the case's number, or the reason why there is nothing to get wrong here.
