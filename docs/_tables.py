@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from pathlib import Path
@@ -25,6 +26,8 @@ MACHINES = {
     "What a client knows of its server": _client.NEGOTIATION,
     "A question that a server put to a client": _client.QUESTION,
 }
+#: Written by the tests of the bindings, and held against them by a test: see tests/bindings/README.md.
+BEHAVIOURS = Path(__file__).with_name("bindings.json")
 FLAGS = (
     "can_ask",
     "can_push_ask",
@@ -176,8 +179,24 @@ def failures() -> str:
     return table(["failure", *(adapter.version for adapter in adapters)], rows)
 
 
+def behaviours(kind: str) -> str:
+    """What the bindings of a kind do, as their suite found it when it last ran in full."""
+    rows: dict[str, dict[str, str]] = json.loads(BEHAVIOURS.read_text("utf-8"))[kind]
+    bindings = sorted({binding for held in rows.values() for binding in held})
+    reasons = sorted({said for held in rows.values() for said in held.values()} - {"yes", "no"})
+
+    def cell(said: str) -> str:
+        return f"no ({reasons.index(said) + 1})" if said in reasons else said
+
+    lines = [[behaviour, *(cell(held.get(binding, "")) for binding in bindings)] for behaviour, held in rows.items()]
+    notes = [f"{number}. {reason}" for number, reason in enumerate(reasons, 1)]
+    return "\n".join([table(["", *bindings], lines), *notes, ""])
+
+
 def write(folder: Path) -> None:
     """Write every table into `folder`."""
     folder.mkdir(exist_ok=True)
+    for kind in json.loads(BEHAVIOURS.read_text("utf-8")):
+        (folder / f"{kind}.md").write_text(behaviours(kind), "utf-8")
     for make in (states, rings, request, revisions, methods, failures, limits):
         (folder / f"{make.__name__}.md").write_text(make(), "utf-8")

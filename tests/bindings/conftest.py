@@ -73,4 +73,5 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if lacking:
             row["lacks"] = plug.lacks[lacking[0]]
             item.add_marker(pytest.mark.skip(reason=f"{plug.name}: {row['lacks']}"))
-        item.user_properties.append(("behaviour", json.dumps(row)))
+        if item.path.parent.name == plug.kind:  # what a binding tries of its own matter is not in the table
+            item.user_properties.append(("behaviour", json.dumps(row)))
