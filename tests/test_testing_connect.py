@@ -16,11 +16,13 @@ import mcp_sansio
 import speak
 import support
 from mcp_sansio import (
+    AdapterSet,
     CallTimeout,
     Change,
     ChangeKind,
     Config,
     Exchange,
+    McpError,
     Registry,
     ServerError,
     elicit,
@@ -243,6 +245,20 @@ def test_what_there_is_not_is_refused() -> None:
         connect(Bakery().registry, over=unknown)
     with pytest.raises(ValueError, match="'1999-01-01' is not among the revisions"):
         connect(Bakery().registry, "1999-01-01")
+    for revision in sorted(set(every_revision) - set(speak.HANDSHAKE)):
+        for named in (revision, AdapterSet.default().only(revision), AdapterSet.default().by_version[revision]):
+            with pytest.raises(ValueError, match=f"over='pair' carries .* a handshake, and {revision} has none"):
+                connect(Bakery().registry, named, over="pair")
+
+
+@everywhere
+def test_an_answer_that_is_none_is_named(revision: str, over: Over, caplog: pytest.LogCaptureFixture) -> None:
+    agrees: Any = lambda request: True  # noqa: E731 - what somebody writes first
+    with connect(Bakery().registry, revision, over=over, on_ask=agrees) as client, pytest.raises(McpError):
+        client.call_tool("throw_away", {"kind": "rye"})
+    assert caplog.records[-1].exc_info is not None
+    said = "the answer to elicitation/create must be a mapping, such as elicit_accept() gives, not True"
+    assert str(caplog.records[-1].exc_info[1]) == said
 
 
 def test_a_handler_that_waits_for_a_loop_is_told_apart() -> None:

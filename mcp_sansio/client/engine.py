@@ -38,6 +38,17 @@ _UNKNOWN_CLIENT = Implementation(name="mcp-sansio", version="0")
 _LONGEST_FAULT = 1_000
 
 
+def checked_reply(question: Question, reply: object) -> dict[str, JSON]:
+    """`reply`, if it can be an answer to `question`: see `ClientEngine.answer`."""
+    about = f"the answer to {question.request['method']}"
+    if not isinstance(reply, Mapping):
+        raise ValueError(f"{about} must be a mapping, such as elicit_accept() gives, not {reply!r}")
+    fault = fault_of(dict(reply))
+    if fault is not None:
+        raise ValueError(f"{about}: {fault}")
+    return dict(reply)
+
+
 class ClientEngine:
     """The client's end of a connection. See `ClientConnection` and `HttpClientSession` for the two kinds.
 
@@ -156,12 +167,7 @@ class ClientEngine:
 
         Raises ``ValueError`` for one that is no JSON object. Nothing happens where nobody waits for it any more.
         """
-        if not isinstance(reply, Mapping):
-            raise ValueError(f"the answer to {question.request['method']} must be a mapping, not {reply!r}")
-        fault = fault_of(dict(reply))
-        if fault is not None:
-            raise ValueError(f"the answer to {question.request['method']}: {fault}")
-        self.questions.answer(question, dict(reply))
+        self.questions.answer(question, checked_reply(question, reply))
 
     def fail(self, question: Question, message: str, cause: BaseException | None = None) -> None:
         """Nothing answers `question`. `message` is what the server gets to read, where it waits for an answer."""

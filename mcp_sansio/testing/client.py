@@ -57,12 +57,16 @@ def connect(
     server, and `options` those of every client (`ClientOptions`).
 
     For a server with other options give its `Simulation` for the registry, and for another client of the same server
-    ``client.simulation``. Raises ``ValueError`` for a revision or an `over` that there is not, and ``TypeError`` where
-    a simulation and the test are not of one kind, plain or on a loop.
+    ``client.simulation``. Raises ``ValueError`` for a revision or an `over` that there is not, or a pair of endpoints
+    for none but revisions without a handshake, and ``TypeError`` where a simulation and the test are not of one kind,
+    plain or on a loop.
     """
     if over not in get_args(Over):
         raise ValueError(f"over={over!r} is none of {', '.join(get_args(Over))}")
     adapters = AdapterSet.default().only(revision) if isinstance(revision, str) else revision
+    spoken = AdapterSet([adapters]) if isinstance(adapters, Adapter) else adapters
+    if over == "pair" and spoken is not None and spoken.with_handshake() is None:
+        raise ValueError(f"over='pair' carries revisions with a handshake, and {', '.join(spoken.versions)} has none")
     return Connection(_Sides(registry, adapters, over, headers, principal, server_config, options))
 
 

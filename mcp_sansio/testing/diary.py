@@ -49,7 +49,7 @@ class Diary:
 
     def answered(self, question: Question, reply: Mapping[str, JSON]) -> str:
         """The line for an answer."""
-        return _line(">", self._questions[question], "answer", dict(reply))
+        return _line(">", self._questions[question], "answer", reply)
 
     def refused(self, question: Question, message: str) -> str:
         """The line for a question that nobody answers."""

@@ -12,7 +12,7 @@ from mcp_sansio.adapters.selection import AdapterSet
 from mcp_sansio.client.calls import OutgoingCall, Question
 from mcp_sansio.client.config import ClientConfig
 from mcp_sansio.client.connection import ClientConnection
-from mcp_sansio.client.engine import ClientEngine
+from mcp_sansio.client.engine import ClientEngine, checked_reply
 from mcp_sansio.client.events import ClientEvent
 from mcp_sansio.client.http import HttpClientSession
 from mcp_sansio.client.known import Known
@@ -60,7 +60,7 @@ class RecordedEngine(ClientEngine):
 
     def answer(self, question: Question, reply: Mapping[str, JSON]) -> None:
         """See `ClientEngine.answer`."""
-        self.recorder.noted(self.diary.answered(question, reply))
+        self.recorder.noted(self.diary.answered(question, checked_reply(question, reply)))
         super().answer(question, reply)
 
     def fail(self, question: Question, message: str, cause: BaseException | None = None) -> None:

@@ -9,7 +9,9 @@ import socket
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
+from multiprocessing import Pipe
 from pathlib import Path
+from threading import Thread
 from types import ModuleType
 from typing import Any
 
@@ -29,6 +31,8 @@ BUDGET = {
     "lambda_function": 60,
     "asgi_app": 80,
     "tcp_lines_asyncio": 60,
+    "tcp_prefixed_threads": 80,
+    "pipe_threads": 60,
 }
 PATIENCE = 30.0
 
@@ -225,6 +229,61 @@ async def test_lines_on_tcp_keep_the_rules(monkeypatch: pytest.MonkeyPatch) -> N
     await check_channel(serve, patience=PATIENCE)
 
 
+class PrefixedClient:
+    """See `mcp_sansio.testing.ChannelClient`."""
+
+    def __init__(self, sock: socket.socket, server: Server, threads: Any) -> None:
+        self.sock, self.server, self.threads = sock, server, threads
+        self.unread = b""
+
+    def send(self, message: bytes) -> None:
+        self.sock.sendall(len(message).to_bytes(4) + message)
+
+    def receive(self, seconds: float) -> bytes | None:
+        end = time.monotonic() + seconds
+        try:
+            while len(self.unread) < (size := 4 + int.from_bytes(self.unread[:4])):
+                self.sock.settimeout(max(0.001, end - time.monotonic()))
+                data = self.sock.recv(2**16)
+                if not data:
+                    return b""
+                self.unread += data
+        except TimeoutError:
+            return None
+        finally:
+            self.sock.settimeout(None)
+        message, self.unread = self.unread[4:size], self.unread[size:]
+        return message
+
+    def wait(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+    def close(self) -> None:
+        self.sock.shutdown(socket.SHUT_WR)
+
+    def shutdown(self) -> None:
+        self.threads.run_in_loop(self.server.shutdown)
+
+
+def test_prefixed_messages_with_threads_keep_the_rules() -> None:
+    driver = example("tcp_prefixed_threads")
+
+    @contextmanager
+    def serve(registry: Registry, config: Config) -> Iterator[PrefixedClient]:
+        threads = driver.Threads()
+        server = Server(registry, runtime=threads.runtime(), config=config)
+        ours, theirs = socket.socketpair()
+        serving = Thread(target=threads.run, args=[driver.serve_socket(server, threads, theirs)], daemon=True)
+        serving.start()
+        with ours:
+            yield PrefixedClient(ours, server, threads)
+        serving.join(PATIENCE)
+        assert not serving.is_alive()
+        threads.close()
+
+    Scheduler().complete(check_channel(serve, patience=PATIENCE))
+
+
 def _noting(servers: list[Server]) -> type[Server]:
     class Noted(Server):
         def __init__(self, *args: Any, **options: Any) -> None:
@@ -308,6 +367,63 @@ async def test_an_asgi_application_keeps_the_rules() -> None:
             await client.app.orphans.close(asyncio.Event)
 
     await check_http(serve, patience=PATIENCE)
+
+
+class PipeExchange:
+    """See `mcp_sansio.testing.HttpExchange`."""
+
+    def __init__(self, app: Any, *request: Any) -> None:
+        self.pipe, theirs = Pipe()
+        self.serving = Thread(target=app.serve, args=[theirs], daemon=True)
+        self.serving.start()
+        self.pipe.send(request)
+
+    def receive(self, seconds: float) -> Part | None:
+        if not self.pipe.poll(seconds):
+            return None
+        try:
+            part: Part = self.pipe.recv()
+        except EOFError:
+            raise OSError("the pipe was closed") from None
+        return part
+
+    def disconnect(self) -> None:
+        self.pipe.close()
+
+
+class PipeClient:
+    """See `mcp_sansio.testing.HttpClient`."""
+
+    def __init__(self, app: Any) -> None:
+        self.app = app
+        self.exchanges: list[PipeExchange] = []
+
+    def request(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> PipeExchange:
+        self.exchanges.append(PipeExchange(self.app, method, target, dict(headers), body))
+        return self.exchanges[-1]
+
+    def wait(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+    def shutdown(self) -> None:
+        self.app.threads.run_in_loop(self.app.server.shutdown)
+
+
+def test_pipes_with_threads_keep_the_rules(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(FOLDER)  # of the two examples on threads one imports the other
+    driver = example("pipe_threads")
+
+    @contextmanager
+    def serve(registry: Registry, config: Config) -> Iterator[PipeClient]:
+        client = PipeClient(driver.App(registry, config=config))
+        yield client
+        for exchange in client.exchanges:
+            exchange.disconnect()
+            exchange.serving.join(PATIENCE)
+            assert not exchange.serving.is_alive()
+        client.app.close()
+
+    Scheduler().complete(check_http(serve, patience=PATIENCE))
 
 
 class Invocation:
