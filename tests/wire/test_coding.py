@@ -56,7 +56,7 @@ def test_what_comes_in_is_handed_on_at_once(encoding: str, pack: Callable[[bytes
 
 
 def test_a_bomb_comes_out_in_pieces() -> None:
-    bomb = gzip.compress(bytes(2**24), 1)
+    bomb = gzip.compress(bytes(2**24, mtime=0), 1)
     assert {len(piece) for piece in ContentDecoder("gzip").receive_data(bomb)} <= {2**16}
 
 
@@ -71,7 +71,7 @@ def test_what_follows_the_end_is_left_out(encoding: str) -> None:
     [
         ("gzip", b"nothing of the kind", "cannot be decompressed"),
         ("deflate", b"nothing of the kind", "cannot be decompressed"),
-        ("gzip", gzip.compress(b"body")[:-1], "ends too early"),
+        ("gzip", gzip.compress(b"body", mtime=0)[:-1], "ends too early"),
         ("deflate", b"", "ends too early"),
         ("br", b"", "encoded as 'br', which was not asked for"),
         ("gzip, gzip", b"", "not asked for"),
