@@ -10,7 +10,19 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from .runtime import Event
 
-__all__ = ["Alarm", "Here", "Orphans", "Task", "Tasks", "Timer", "Timers", "leaves", "plain_errors", "words_of"]
+__all__ = [
+    "Alarm",
+    "Here",
+    "Orphans",
+    "Task",
+    "Tasks",
+    "Timer",
+    "Timers",
+    "leaves",
+    "plain_errors",
+    "run_for_another",
+    "words_of",
+]
 
 
 class Handle(Protocol):
@@ -35,6 +47,7 @@ class Task(Protocol):
 
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T", bound=Task)
+R = TypeVar("R")
 
 
 class Alarm:
@@ -255,6 +268,17 @@ class Here:
         except self._cancelled:
             if not self._is_cancelled or self._task.uncancel() > before:
                 raise
+
+
+def run_for_another(function: Callable[[], R], /) -> R:
+    """What `function` gives, to a task that waits for it while it runs in a thread of its own.
+
+    Raises what it raises, and ``RuntimeError`` in place of what would mean something else to that task.
+    """
+    try:
+        return function()
+    except (GeneratorExit, KeyboardInterrupt) as error:
+        raise RuntimeError(f"{type(error).__name__} was raised in a thread") from error
 
 
 def words_of(error: BaseException) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mcp_sansio.driving import Alarm, Here, Orphans, Tasks, leaves, plain_errors, words_of
+from mcp_sansio.driving import Alarm, Here, Orphans, Tasks, leaves, plain_errors, run_for_another, words_of
 from mcp_sansio.driving import Timers as LoopTimers
 
 
@@ -333,3 +333,21 @@ def test_what_is_known_does_not_come_out_again() -> None:
     assert raised_from(TWO, (first, second)) is None
     with plain_errors(Given):
         pass
+
+
+@pytest.mark.parametrize(
+    ("raised", "passed_on"),
+    [
+        (GeneratorExit(), RuntimeError("GeneratorExit was raised in a thread")),
+        (KeyboardInterrupt(), RuntimeError("KeyboardInterrupt was raised in a thread")),
+        (OSError("no"), OSError("no")),
+    ],
+)
+def test_what_a_thread_raises_ends_no_task_that_waits_for_it(raised: BaseException, passed_on: Exception) -> None:
+    def function() -> None:
+        raise raised
+
+    with pytest.raises(type(passed_on)) as caught:
+        run_for_another(function)
+    assert str(caught.value) == str(passed_on)
+    assert run_for_another(lambda: "done") == "done"

@@ -11,7 +11,7 @@ from typing import TypeVar
 import trio
 
 from mcp_sansio import Runtime
-from mcp_sansio.driving import Orphans
+from mcp_sansio.driving import Orphans, run_for_another
 
 from .loop import Loop, Task
 
@@ -43,7 +43,7 @@ def runtime_of(now: Callable[[], float], run_in_loop: Callable[[Callable[[], Non
     threads = trio.CapacityLimiter(_THREADS)
 
     async def run_sync(function: Callable[[], T], /) -> T:
-        return await trio.to_thread.run_sync(_told, function, abandon_on_cancel=True, limiter=threads)
+        return await trio.to_thread.run_sync(run_for_another, function, abandon_on_cancel=True, limiter=threads)
 
     return Runtime(
         now=now,
@@ -54,13 +54,6 @@ def runtime_of(now: Callable[[], float], run_in_loop: Callable[[Callable[[], Non
         wall_clock=time.time,
         pause=trio.lowlevel.checkpoint,
     )
-
-
-def _told(function: Callable[[], T]) -> T:
-    try:
-        return function()
-    except (GeneratorExit, KeyboardInterrupt) as error:  # they would mean something else to the task that waits
-        raise RuntimeError(f"{type(error).__name__} was raised in a thread") from error
 
 
 async def _guarded(work: Awaitable[None]) -> None:
