@@ -183,7 +183,11 @@ class Task:
         if self._thrown is not None:
             return  # it was cancelled meanwhile, and its next step is due already
         if isinstance(waits_for, Job):
-            self._outside(waits_for)
+            try:
+                self._outside(waits_for)
+            except Exception as error:  # as where no further thread can be started: it would wait for ever
+                self._throw(error)
+                return
             waits_for = waits_for.done
         if isinstance(waits_for, Event):
             self._waits_for = waits_for

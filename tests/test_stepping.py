@@ -118,6 +118,17 @@ def test_a_job_that_nobody_waits_for_any_more_is_not_done() -> None:
     assert (done, task.done()) == ([], True)
 
 
+def test_a_job_that_nobody_can_do_fails_where_it_is_waited_for() -> None:
+    def outside(job: Job[Any]) -> None:
+        raise RuntimeError("can't start new thread")
+
+    due: deque[Callable[[], Any]] = deque()
+    task = Agenda(lambda: 0.0, due.append, outside).start(run_outside(lambda: "done"))
+    while due:
+        due.popleft()()
+    assert (task.done(), repr(task.error)) == (True, 'RuntimeError("can\'t start new thread")')
+
+
 def test_an_interrupt_is_also_the_threads_own() -> None:
     def interrupted() -> None:
         raise KeyboardInterrupt

@@ -46,6 +46,9 @@ class Keeper(Agenda):
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run `work` here, and wait for its end: what it returns, or raises. Who is interrupted cancels it."""
+        if self._thread is not None and self._process != os.getpid():
+            work.close()
+            raise LocalProtocolError("this client was used before the process was forked; make one in each process")
         future: Future[T] = Future()
         try:
             self._hand_over(partial(self._begin, work, future))
@@ -66,8 +69,6 @@ class Keeper(Agenda):
 
     def _hand_over(self, callback: Callable[[], None]) -> None:
         with self._lock:
-            if self._thread is not None and self._process != os.getpid():
-                raise LocalProtocolError("this client was used before the process was forked; make one in each process")
             self.call_soon(callback)
             if self._is_over and self._thread is None:
                 self._end()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import subprocess
 import sys
@@ -17,7 +18,17 @@ import speak
 import support
 from core_site import core_site
 from flags import PATIENCE, Flag
-from mcp_sansio import AdapterSet, Change, ChangeKind, ConnectionLost, Exchange, Registry, elicit, elicit_accept
+from mcp_sansio import (
+    AdapterSet,
+    Change,
+    ChangeKind,
+    ConnectionLost,
+    Exchange,
+    LocalProtocolError,
+    Registry,
+    elicit,
+    elicit_accept,
+)
 
 support.need("urllib3")
 sync = support.need("mcp_sansio_sync")
@@ -168,6 +179,28 @@ def test_an_iterator_of_changes_ends_when_another_thread_closes_it(place: Place)
         changes.close()
         thread.join(PATIENCE)
         assert outcome == [[]]
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_process_that_was_forked_is_told_that_a_client_is_not_its_own(place: Place) -> None:
+    reading, writing = os.pipe()
+    with place.client() as client:
+        client.list_tools()
+        child = os.fork()
+        if child == 0:
+            with os.fdopen(writing, "w") as told:
+                for use in (client.list_tools, client.close):
+                    try:
+                        use()
+                    except LocalProtocolError as error:
+                        told.write(f"{error}\n")
+            os._exit(0)
+        os.close(writing)
+        with os.fdopen(reading) as told:
+            said = told.read().splitlines()
+        os.waitpid(child, 0)
+        assert said == ["this client was used before the process was forked; make one in each process"] * 2
+        assert client.list_tools()
 
 
 def test_a_loop_that_runs_in_the_same_thread_makes_no_difference(place: Place) -> None:
