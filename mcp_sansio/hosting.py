@@ -1,21 +1,44 @@
 """What every host of a server does alike, whatever its HTTP library and its event loop.
 
-It says who a request is from and whether it came in on a loopback address, and keeps in touch with the other workers.
+It says who a request is from, that one is refused, and whether it came in on a loopback address, and keeps in touch
+with the other workers.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import lru_cache
 from ipaddress import ip_address
 
 from .storage import StoreUnavailable
+from .wire.headers import check_headers
 
-__all__ = ["HUB_PAUSE", "checked_principal", "found_principal", "is_loopback", "keep_up"]
+__all__ = ["HUB_PAUSE", "HttpRefusal", "checked_principal", "found_principal", "is_loopback", "keep_up"]
 
 #: Seconds before a hub that failed is tried again.
 HUB_PAUSE = 1.0
+#: What tells a client where an answer ends.
+_FRAMING = frozenset({"content-length", "transfer-encoding"})
+
+
+class HttpRefusal(Exception):
+    """A request that is answered with `status` and this `text`, and goes no further. `headers` are for the answer.
+
+    Raises ``ValueError`` for a status that is not from 400 to 599, and for headers that cannot be sent, or that say how
+    long the answer is: here, since nobody would be told where it is sent.
+    """
+
+    def __init__(self, status: int, text: str = "", headers: Mapping[str, str] = {}) -> None:
+        if not 400 <= status <= 599:
+            raise ValueError(f"a refusal has a status from 400 to 599, not {status}")
+        check_headers(headers)
+        self.headers = {name: value.strip(" \t") for name, value in headers.items()}
+        for name, value in headers.items():
+            if name.lower() in _FRAMING or not value.isascii():
+                raise ValueError(f"a refusal cannot have the header {name}: {value}")
+        super().__init__(text)
+        self.status = status
 
 
 def checked_principal(principal: object) -> str | None:

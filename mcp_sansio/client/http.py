@@ -14,6 +14,7 @@ from mcp_sansio.adapters.base import Adapter
 from mcp_sansio.errors import McpError, ServerError
 from mcp_sansio.operation import Operation
 from mcp_sansio.types import JSON
+from mcp_sansio.wire.headers import check_headers
 from mcp_sansio.wire.json import JsonError, decode
 from mcp_sansio.wire.urls import origin_of
 
@@ -23,7 +24,7 @@ from .exchange import JSON_TYPE
 from .http_exchanges import Exchanges
 from .http_notices import Notice
 from .http_replies import ReplyJob
-from .http_requests import ACCEPT_EITHER, HttpAbort, HttpRequest, check_headers, merged
+from .http_requests import ACCEPT_EITHER, HttpAbort, HttpRequest, merged
 from .http_streamable import Streamable
 from .negotiation import says_legacy
 from .pair import Pair

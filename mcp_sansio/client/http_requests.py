@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Hashable, Mapping
-from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from mcp_sansio.wire.headers import check_headers
 from mcp_sansio.wire.urls import Target
 
 from .exchange import JSON_TYPE, STREAM_TYPE
 
 #: What a POST accepts: both forms of a response ("Sending Messages to the Server", 2).
 ACCEPT_EITHER = f"{JSON_TYPE}, {STREAM_TYPE}"
-_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_UNSAFE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 
 
 class HttpRequest(Struct, frozen=True):
@@ -56,15 +53,6 @@ class HttpAbort(Struct, frozen=True):
     """Give up the request `exchange`, or the rest of its response. No fact about it is wanted any more."""
 
     exchange: Hashable
-
-
-def check_headers(headers: Mapping[Any, Any]) -> None:
-    """Raises ``ValueError`` for what cannot be a header, so that nobody can write a second one into its value."""
-    for name, value in headers.items():
-        if not isinstance(name, str) or not _NAME.fullmatch(name):
-            raise ValueError(f"not the name of a header: {name!r}")
-        if not isinstance(value, str) or _UNSAFE.search(value):
-            raise ValueError(f"the header {name} must be a string without line ends and control characters")
 
 
 def merged(given: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:

@@ -18,6 +18,7 @@ from .json import mend
 __all__ = [
     "Headers",
     "accepts",
+    "check_headers",
     "decode_value",
     "encode_value",
     "is_printable",
@@ -28,6 +29,10 @@ __all__ = [
 ]
 
 _T = TypeVar("_T")
+
+_TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
+_NAME = re.compile(_TOKEN)
+_UNSAFE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 
 
 class Headers(Mapping[str, str]):
@@ -141,9 +146,17 @@ def is_printable(value: str) -> bool:
     return _PRINTABLE.fullmatch(value) is not None
 
 
+def check_headers(headers: Mapping[Any, Any]) -> None:
+    """Raises ``ValueError`` for what cannot be a header, so that nobody can write a second one into its value."""
+    for name, value in headers.items():
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise ValueError(f"not the name of a header: {name!r}")
+        if not isinstance(value, str) or _UNSAFE.search(value):
+            raise ValueError(f"the header {name} must be a string without line ends and control characters")
+
+
 # Media types ----------------------------------------------------------------------------------------------------------
 
-_TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 _MEDIA_TYPE = re.compile(rf"{_TOKEN}/{_TOKEN}")
 _QUOTED = re.compile(r'"(?:[^"\\]+|\\.)*+"?', re.DOTALL)  # an unclosed one goes on to the end
 

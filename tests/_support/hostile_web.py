@@ -8,7 +8,7 @@ from grammar import Choices, pick
 from hostile_channel import CALLS, ERRORS, NAME, NOTIFICATIONS, REQUESTS, RESULTS
 from mcp_sansio import ClientConfig, HttpAbort, HttpRequest, Known, Operation
 from mcp_sansio.client.events import CallEnded, QuestionReceived, QuestionWithdrawn
-from mcp_sansio.client.http_requests import check_headers
+from mcp_sansio.wire.headers import check_headers
 from mcp_sansio.wire.json import decode, encode
 from mcp_sansio.wire.urls import are_same_origin
 from speak import VERSIONS

@@ -22,8 +22,8 @@ from mcp_sansio.client.exchange import (
     Response,
     Unreadable,
 )
-from mcp_sansio.client.http_requests import HttpRequest, check_headers, merged
-from mcp_sansio.wire.headers import Headers
+from mcp_sansio.client.http_requests import HttpRequest, merged
+from mcp_sansio.wire.headers import Headers, check_headers
 from mcp_sansio.wire.urls import target_of
 
 JSON, SSE = {"Content-Type": "application/json"}, {"Content-Type": "text/event-stream"}

@@ -6,10 +6,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from mcp_sansio.hosting import HttpRefusal
+
     from .client import Client
     from .driver import Request
     from .endpoint import Endpoint, serve_http
-    from .http_server import HttpLimits, HttpRefusal
+    from .http_server import HttpLimits
     from .stdio import run_stdio, serve_stdio
     from .stdio_client import StdioClient
 

@@ -13,11 +13,11 @@ import trio
 
 from mcp_sansio import HttpServerOptions, HttpTransaction, Registry, Server
 from mcp_sansio.driving import plain_errors
-from mcp_sansio.hosting import found_principal, is_loopback, keep_up
+from mcp_sansio.hosting import HttpRefusal, found_principal, is_loopback, keep_up
 from mcp_sansio.wire.headers import Headers, split_target
 
 from .driver import Driver, Request
-from .http_server import HttpConnection, HttpLimits, HttpRefusal
+from .http_server import HttpConnection, HttpLimits
 from .runtime import ServingLoop, runtime_of
 
 logger = logging.getLogger("mcp_sansio_trio")

@@ -6,7 +6,7 @@ anybody is asked, and how a connection ends (RFC 9110 and RFC 9112).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from email.utils import formatdate
 from functools import lru_cache
 from http import HTTPStatus
@@ -17,6 +17,7 @@ import h11
 import trio
 
 from mcp_sansio import Body, End, Head, Part
+from mcp_sansio.hosting import HttpRefusal
 
 #: One read, one piece of a write, and how much of the next requests is taken in before the one at hand is answered.
 _PIECE = 32 * 2**10
@@ -45,15 +46,6 @@ class HttpLimits:
     head_timeout: float = attrs.field(default=30.0, validator=attrs.validators.gt(0))
     idle_timeout: float = attrs.field(default=75.0, validator=attrs.validators.gt(0))
     write_timeout: float = attrs.field(default=60.0, validator=attrs.validators.gt(0))
-
-
-class HttpRefusal(Exception):
-    """A request that is answered with `status` and this `text`, and goes no further. `headers` are for the answer."""
-
-    def __init__(self, status: int, text: str = "", headers: Mapping[str, str] = {}) -> None:
-        super().__init__(text)
-        self.status = status
-        self.headers = headers
 
 
 class HttpConnection:
@@ -194,7 +186,7 @@ class HttpConnection:
         if self._http.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             text = f"{refusal.status}: {str(refusal) or _REASONS.get(refusal.status, b'').decode()}"
             headers = (("Content-Type", "text/plain; charset=utf-8"), *refusal.headers.items())
-            await self.send([Head(refusal.status, headers), Body(text.encode()), End()])
+            await self.send([Head(refusal.status, headers), Body(text.encode(errors="replace")), End()])
 
     async def close(self) -> None:
         """End the connection. A client that is still sending gets the time to read what it was answered."""

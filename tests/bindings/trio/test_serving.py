@@ -154,6 +154,42 @@ def test_a_request_that_is_nobodys_is_refused(principal: Any) -> None:
     trio.run(main)
 
 
+@pytest.mark.parametrize(
+    ("refusal", "fault"),
+    [
+        ((204, "gone"), "a refusal has a status from 400 to 599, not 204"),
+        ((1000, ""), "not 1000"),
+        ((401, "", {"WWW-Authenticate": "Bearer\r\nX-Other: 1"}), "must be a string without line ends"),
+        ((401, "", {"WWW-Authenticate": "realm=北"}), "a refusal cannot have the header WWW-Authenticate"),
+        ((401, "", {"content-length": "3"}), "a refusal cannot have the header content-length"),
+    ],
+)
+def test_a_refusal_that_cannot_be_sent_harms_its_request_alone(
+    refusal: tuple[Any, ...], fault: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(request: Request) -> str | None:
+        raise HttpRefusal(*refusal)
+
+    async def main() -> None:
+        async with connected(Endpoint(kitchen().registry, principal=refuse)) as wire:
+            await wire.send(peer().calling("echo", text="hello"))
+            answer = await wire.response()
+        assert (answer.status, answer.body) == (500, b"500: Internal Server Error")
+
+    trio.run(main)
+    assert fault in caplog.text
+
+
+@trio_test
+async def test_the_text_of_a_refusal_may_be_any() -> None:
+    def refuse(request: Request) -> str | None:
+        raise HttpRefusal(403, "北 \ud800")
+
+    async with connected(Endpoint(kitchen().registry, principal=refuse)) as wire:
+        await wire.send(peer().calling("echo", text="hello"))
+        assert (await wire.response()).body == "403: 北 ?".encode()
+
+
 @trio_test
 async def test_a_preflight_is_nobodys() -> None:
     endpoint = Endpoint(kitchen().registry, principal=as_user, allowed_origins=["https://app.example"])
