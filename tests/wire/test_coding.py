@@ -56,7 +56,7 @@ def test_what_comes_in_is_handed_on_at_once(encoding: str, pack: Callable[[bytes
 
 
 def test_a_bomb_comes_out_in_pieces() -> None:
-    bomb = gzip.compress(bytes(2**24, mtime=0), 1)
+    bomb = gzip.compress(bytes(2**24), 1, mtime=0)
     assert {len(piece) for piece in ContentDecoder("gzip").receive_data(bomb)} <= {2**16}
 
 
