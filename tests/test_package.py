@@ -19,7 +19,7 @@ DISTRIBUTIONS = {
         for name, beside in {
             "aiohttp": ["aiohttp"],
             "asgi": [],
-            "postgres": ["psycopg"],
+            "postgres": ["psycopg", "psycopg-pool"],
             "redis": ["redis"],
             "sqlite": ["aiosqlite"],
             "stdio": [],
