@@ -6,6 +6,10 @@ from dataclasses import dataclass, field
 
 from rows import Row
 
+EVERYWHERE = ("http", "trio", "asgi", "stdio", "client")
+#: Their HTTP servers are ASGI applications under uvicorn in any case.
+ON_ASGI = ("http", "asgi", "stdio", "client")
+
 
 @dataclass(frozen=True)
 class Contestant:
@@ -33,10 +37,10 @@ _NOT_THERE = {"batch": "no batches", "arguments": "cannot ask"}
 _NOT_OVER_STDIO = {"stdio/batch": "no batches", "stdio/arguments": "pushes it"}
 
 CONTESTANTS = [
-    Contestant("bare", "bare", "sansio", "bare.py"),
+    Contestant("bare", "bare", "sansio", "bare.py", transports=EVERYWHERE),
     Contestant("asyncio", "bare, on asyncio", "sansio", "bare_asyncio.py", transports=("stdio",)),
-    Contestant("sansio", "mcp-sansio", "sansio", "sansio.py"),
+    Contestant("sansio", "mcp-sansio", "sansio", "sansio.py", transports=EVERYWHERE),
     Contestant("tiny", "aiohttp-tiny-mcp", "tiny", "tiny.py", _NOT_OVER_STDIO),
-    Contestant("official", "mcp", "official", "official.py", _NOT_THERE),
-    Contestant("fastmcp", "FastMCP", "fastmcp", "fast.py", _NOT_THERE),
+    Contestant("official", "mcp", "official", "official.py", _NOT_THERE, ON_ASGI),
+    Contestant("fastmcp", "FastMCP", "fastmcp", "fast.py", _NOT_THERE, ON_ASGI),
 ]

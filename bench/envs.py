@@ -11,9 +11,17 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 FOLDER = Path(__file__).parent / ".envs"
 
+BINDINGS = ("aiohttp", "stdio", "trio", "asgi", "sqlite", "redis", "postgres")
 #: What pip installs. A path is relative to the checkout, and installed editable.
 REQUIREMENTS: dict[str, tuple[str, ...]] = {
-    "sansio": (".", "bindings/mcp-sansio-aiohttp", "bindings/mcp-sansio-stdio"),
+    "sansio": (
+        ".",
+        *(f"bindings/mcp-sansio-{name}" for name in BINDINGS),
+        "psycopg[binary]",
+        "cryptography",
+        "uvicorn",
+        "hypercorn",
+    ),
     "tiny": ("aiohttp-tiny-mcp==0.5.8",),
     "official": ("mcp==2.3.0",),
     "fastmcp": ("fastmcp==4.2.3",),
@@ -30,6 +38,13 @@ SHOWN = (
     "cattrs",
     "pydantic",
     "uvicorn",
+    "hypercorn",
+    "trio",
+    "h11",
+    "aiosqlite",
+    "redis",
+    "psycopg",
+    "cryptography",
 )
 _VERSIONS = """
 import importlib.metadata, sys
@@ -71,4 +86,6 @@ def _arguments(requirements: Sequence[str]) -> list[str]:
 def _wanted(name: str) -> str:
     projects = [ROOT / requirement / "pyproject.toml" for requirement in REQUIREMENTS[name]]
     texts = [project.read_text() for project in projects if project.exists()]
-    return "\n".join([sys.version, *REQUIREMENTS[name], *texts])
+    # An editable installation is one of this checkout, and of no other that has the folder.
+    checkout = [str(ROOT)] if texts else []
+    return "\n".join([sys.version, *REQUIREMENTS[name], *checkout, *texts])

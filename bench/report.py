@@ -14,6 +14,8 @@ from contestants import CONTESTANTS
 TEMPLATE = Path(__file__).parent / "performance.md.in"
 TITLES = {contestant.name: contestant.title for contestant in CONTESTANTS}
 PEERS = ("tiny", "official", "fastmcp")
+#: The transports on which contestants are compared, in the order of the tables.
+COMPARED = ("http", "trio", "asgi", "stdio", "client")
 
 Cell = dict[str, Any]
 
@@ -105,7 +107,7 @@ def line_of(result: dict[str, Any]) -> str:
 def tables(results: dict[str, Any], *, exact: bool) -> dict[str, list[list[str]]]:
     """The tables, each with its header first, by name."""
     found = {"core": core_table(results["core"])}
-    for transport in ("http", "stdio", "client"):
+    for transport in COMPARED:
         here = [row for row in results["rows"] if row["name"].startswith(f"{transport}/")]
         found[transport] = compared_table(here, exact=exact)
     return {name: table for name, table in found.items() if len(table) > 1}
@@ -175,10 +177,10 @@ def goals(results: dict[str, Any]) -> list[list[str]]:
         ratio = by_name.get(name, {"cells": {}})["cells"].get("sansio", {}).get("ratio")
         if ratio:
             table.append(_goal(f"{name}: {least} of the bare one", ratio["median"], at_least=least))
-    for name, least in AHEAD_OF_TINY:
-        ahead = by_name.get(name, {"ahead": {}})["ahead"].get("tiny")
+    for name, peer, least in AHEAD:
+        ahead = by_name.get(name, {"ahead": {}})["ahead"].get(peer)
         if ahead:
-            table.append(_goal(f"{name}: {least:g} times {TITLES['tiny']}", ahead["median"], at_least=least))
+            table.append(_goal(f"{name}: {least:g} times {TITLES[peer]}", ahead["median"], at_least=least))
     for row in results["core"]:
         if "/call/" in row["name"]:
             times = statistics.median(map(truediv, row["core"], row["msgspec"]))
@@ -193,6 +195,10 @@ def goals(results: dict[str, Any]) -> list[list[str]]:
 GOALS = (
     ("http/call/2026-07-28", 0.75),
     ("http/call/2025-11-25", 0.75),
+    ("trio/call/2026-07-28", 0.80),
+    ("trio/call/2025-11-25", 0.80),
+    ("asgi/call/2026-07-28", 0.65),
+    ("asgi/call/2025-11-25", 0.65),
     ("stdio/call/2026-07-28", 0.70),
     ("stdio/call/2025-11-25", 0.70),
     ("http/list/2026-07-28", 0.85),
@@ -202,11 +208,15 @@ GOALS = (
     ("client/many/2026-07-28", 0.65),
     ("client/many/2025-11-25", 0.65),
 )
-AHEAD_OF_TINY = (
-    ("stdio/pipelined/2026-07-28", 5.0),
-    ("stdio/pipelined/2025-11-25", 5.0),
-    ("stdio/start/2026-07-28", 2.0),
-    ("stdio/start/2025-11-25", 2.0),
+AHEAD = (
+    ("stdio/pipelined/2026-07-28", "tiny", 5.0),
+    ("stdio/pipelined/2025-11-25", "tiny", 5.0),
+    ("stdio/start/2026-07-28", "tiny", 2.0),
+    ("stdio/start/2025-11-25", "tiny", 2.0),
+    ("asgi/call/2026-07-28", "official", 4.0),
+    ("asgi/call/2025-11-25", "official", 4.0),
+    ("asgi/call/2026-07-28", "fastmcp", 4.0),
+    ("asgi/call/2025-11-25", "fastmcp", 4.0),
 )
 CORE_AT_MOST = 9
 
@@ -238,7 +248,7 @@ def page(results: dict[str, Any]) -> str:
     filled["machine"] = machine(results["about"])
     filled["generator"] = generator(results)
     filled["notes"] = "\n".join(f"- {note}" for note in notes(results))
-    for name in ("core", "http", "stdio", "client", "growth", "machine", "generator", "notes"):
+    for name in ("core", *COMPARED, "growth", "machine", "generator", "notes"):
         text = text.replace(f"{{{{ {name} }}}}", filled.get(name) or ("" if name == "notes" else missing))
     return text.rstrip() + "\n"
 

@@ -48,8 +48,12 @@ TRANSPORT_KINDS = {
     "core-http": ("call", "list", "read", "stream", "ask", "batch"),
     "http": ("call", "list", "read", "stream", "ask", "batch"),
     "stdio": ("call", "list", "read", "stream", "ask", "batch", "pipelined", "start"),
+    "trio": ("call",),
+    "asgi": ("call",),
     "client": ("one", "many"),
 }
+#: Those that are HTTP, whoever serves it.
+OVER_HTTP = ("http", "trio", "asgi")
 
 
 @dataclass(frozen=True)

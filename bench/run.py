@@ -71,19 +71,20 @@ class Bench:
         self.contestants = contestants
         self.rounds = rounds
         self.seconds = seconds
-        self._serving: dict[str, tuple[Process, int]] = {}
+        self._serving: dict[tuple[str, str], tuple[Process, int]] = {}
 
     def start(self, contestant: Contestant, transport: str) -> Process:
         """A fresh process of that contestant."""
         return Process(envs.python_of(contestant.environment), HERE / "servers" / contestant.script, transport)
 
-    def serving(self, contestant: Contestant) -> tuple[Process, int]:
+    def serving(self, contestant: Contestant, transport: str = "http") -> tuple[Process, int]:
         """Its HTTP server, and where that listens. It is started when it is needed, and serves every row."""
-        if contestant.name not in self._serving:
-            process = self.start(contestant, "http")
-            self._serving[contestant.name] = (process, 0)
-            self._serving[contestant.name] = (process, process.port())
-        return self._serving[contestant.name]
+        key = (contestant.name, transport)
+        if key not in self._serving:
+            process = self.start(contestant, transport)
+            self._serving[key] = (process, 0)
+            self._serving[key] = (process, process.port())
+        return self._serving[key]
 
     def close(self) -> None:
         """End the servers."""
@@ -97,8 +98,8 @@ class Bench:
             [bare] = (one for one in self.contestants if one.name == "bare")
             script = HERE / "clients" / contestant.script
             return ClientLoad(row, envs.python_of(contestant.environment), script, self.serving(bare)[1])
-        if row.transport == "http":
-            return HttpLoad(row, *self.serving(contestant))
+        if row.transport in rows.OVER_HTTP:
+            return HttpLoad(row, *self.serving(contestant, row.transport))
         return StdioLoad(row, self.start(contestant, "stdio"))
 
     def row(self, row: Row) -> dict[str, Any]:
@@ -281,9 +282,9 @@ def measure(given: argparse.Namespace) -> None:
         results["core"] = core_rows(given.rows, given.rounds, given.seconds / 3)
     bench = Bench(chosen(given.only), given.rounds, given.seconds)
     try:
-        for transport in ("http", "stdio", "client"):
+        for transport in report.COMPARED:
             here = [row for row in wanted if row.transport == transport]
-            if here and transport != "client":
+            if here and transport in ("http", "stdio"):
                 results["generator"].append(bench.generator(transport))
                 print(report.line_of(results["generator"][-1]), flush=True)
             for row in here:

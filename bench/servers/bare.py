@@ -1,4 +1,4 @@
-"""The yardstick: a bare aiohttp handler and a bare loop over standard input, which parse and print with msgspec.
+"""The yardstick: bare handlers for aiohttp and ASGI, a bare loop over standard input; msgspec parses and prints.
 
 They check nothing, keep nothing and know no more of the protocol than the shape of the answers, which are those that
 mcp-sansio gives (the command compares them). What only depends on the declarations is bytes that wait to be sent.
@@ -203,6 +203,51 @@ def http() -> None:
     serve_aiohttp(app)
 
 
+async def application(scope: Message, receive: Any, send: Any) -> None:
+    """The bare handler of an ASGI server, for calls: what asks and what streams is not compared there."""
+    if scope["type"] == "lifespan":
+        for step in ("startup", "shutdown"):
+            await receive()
+            await send({"type": f"lifespan.{step}.complete"})
+        return
+    body = b""
+    more = True
+    while more:
+        part = await receive()
+        body += part["body"]
+        more = part["more_body"]
+    given = answer(decode(body))
+    status, said = (202, b"") if given is None else (200, given)
+    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(said))]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": said})
+
+
+def asgi() -> None:
+    """Serve it under uvicorn."""
+    from serving_asgi import serve_asgi
+
+    serve_asgi(application)
+
+
+def on_trio() -> None:
+    """Serve it under hypercorn, with its worker for trio."""
+    import trio
+    from hypercorn.config import Config
+    from hypercorn.trio import serve
+
+    config = Config()
+    config.bind = ["127.0.0.1:0"]
+    config.loglevel = "ERROR"
+
+    async def listen() -> None:
+        async with trio.open_nursery() as nursery:
+            (address,) = await nursery.start(serve, application, config)
+            workload.announce(int(address.rpartition(":")[2]))
+
+    trio.run(listen)
+
+
 def event(message: bytes) -> bytes:
     """The message as an event of a stream."""
     return b"".join((b"event: message\ndata: ", message, b"\n\n"))
@@ -227,4 +272,4 @@ def stdio() -> None:
 
 
 if __name__ == "__main__":
-    workload.main(http, stdio)
+    workload.main(http=http, trio=on_trio, asgi=asgi, stdio=stdio)

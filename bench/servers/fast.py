@@ -67,4 +67,4 @@ def stdio() -> None:
 
 
 if __name__ == "__main__":
-    workload.main(http, stdio)
+    workload.main(http=http, asgi=http, stdio=stdio)

@@ -1,4 +1,4 @@
-"""mcp-sansio, installed from this checkout: the core with its aiohttp and stdio bindings."""
+"""mcp-sansio, installed from this checkout: the core with the binding of each transport."""
 
 from __future__ import annotations
 
@@ -57,6 +57,29 @@ def http() -> None:
     serve_aiohttp(app)
 
 
+def on_trio() -> None:
+    """Serve /mcp with trio and h11."""
+    import trio
+
+    from mcp_sansio_trio import serve_http
+
+    async def serve() -> None:
+        async with trio.open_nursery() as nursery:
+            ((_, port),) = await nursery.start(serve_http, registry, "127.0.0.1", 0, "/mcp")
+            workload.announce(port)
+
+    trio.run(serve)
+
+
+def asgi() -> None:
+    """Serve /mcp under uvicorn."""
+    from serving_asgi import serve_asgi
+
+    from mcp_sansio_asgi import Application
+
+    serve_asgi(Application(registry, path="/mcp"))
+
+
 def stdio() -> None:
     """Serve the standard input and output."""
     from mcp_sansio_stdio import run_stdio
@@ -65,4 +88,4 @@ def stdio() -> None:
 
 
 if __name__ == "__main__":
-    workload.main(http, stdio)
+    workload.main(http=http, trio=on_trio, asgi=asgi, stdio=stdio)

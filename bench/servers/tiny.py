@@ -81,4 +81,4 @@ def stdio() -> None:
 
 
 if __name__ == "__main__":
-    workload.main(http, stdio)
+    workload.main(http=http, stdio=stdio)

@@ -38,11 +38,11 @@ def greeting(name: str) -> str:
     return f"Hello, {name}"
 
 
-def main(http: Callable[[], None], stdio: Callable[[], None]) -> None:
-    """Run the one or the other, as the command line says."""
+def main(**transports: Callable[[], None]) -> None:
+    """Serve the one that the command line names."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("transport", choices=["http", "stdio"])
-    http() if parser.parse_args().transport == "http" else stdio()
+    parser.add_argument("transport", choices=transports)
+    transports[parser.parse_args().transport]()
 
 
 def announce(port: int) -> None:
