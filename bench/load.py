@@ -54,8 +54,10 @@ class Run:
 class Process:
     """A server of `bench/servers` or a client of `bench/clients`, run by `python`."""
 
-    def __init__(self, python: Path, script: Path, *arguments: str) -> None:
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    def __init__(self, python: Path, script: Path, *arguments: str, environment: dict[str, str] | None = None) -> None:
+        if environment is None:
+            # Nothing of this interpreter's own gets into another one's.
+            environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
         self.errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
         self.popen = subprocess.Popen(
             [python, script, *arguments],
@@ -189,7 +191,7 @@ class Wire:
             return False
         size = head.length
         done = self.data.endswith(_CHUNKED_END) if size is None else len(self.data) >= self.start + size
-        if done and head.status not in (200, 202):
+        if done and head.status not in (200, 202, 204):
             raise Wrong(f"HTTP {head.status}: {bytes(self.data[self.start : self.start + 200])!r}")
         return done
 
@@ -288,15 +290,17 @@ class HttpClient:
                 self.messages += self.wire.messages()
             yield None
 
-    def _plain(self) -> Waiting:
-        self.wire.send(self.request)
+    def _exchange(self, request: bytes) -> Waiting:
+        self.wire.send(request)
         yield self.wire, self.wire.whole
 
+    def _plain(self) -> Waiting:
+        yield from self._exchange(self.request)
+
     def _two_rounds(self) -> Waiting:
-        yield from self._plain()
+        yield from self._exchange(self.request)
         self.messages += self.wire.messages()
-        self.wire.send(self.packed(self.row.second(self.id, self.messages[-1])))
-        yield self.wire, self.wire.whole
+        yield from self._exchange(self.packed(self.row.second(self.id, self.messages[-1])))
 
     def _pushed(self) -> Waiting:
         assert self.side is not None

@@ -228,7 +228,8 @@ def _goal(aim: str, value: float, *, at_least: float = 0.0, at_most: float = flo
 def terminal(results: dict[str, Any]) -> str:
     """Everything, for the terminal."""
     parts = [f"{name}\n{aligned(table)}" for name, table in tables(results, exact=True).items()]
-    parts += [f"{table['title']}\n{aligned([table['columns'], *table['rows']])}" for table in results["growth"]]
+    for table in results["growth"] + results["workers"]:
+        parts.append(f"{table['title']}\n{aligned([table['columns'], *table['rows']])}")
     aims = goals(results)
     parts += [aligned(aims)] if len(aims) > 1 else []
     return "\n\n".join(["", *parts, *notes(results)])
@@ -242,13 +243,16 @@ def page(results: dict[str, Any]) -> str:
     text = TEMPLATE.read_text()
     missing = "(not measured in this run)"
     filled = {name: markdown(table) for name, table in tables(results, exact=True).items()}
-    filled["growth"] = "\n\n".join(
-        f"### {table['title']}\n\n{markdown([table['columns'], *table['rows']])}" for table in results["growth"]
-    )
+    for name, measured in (("growth", results["growth"]), ("workers", results["workers"])):
+        filled[name] = "\n\n".join(
+            f"### {table['title']}\n\n{markdown([table['columns'], *table['rows']])}" for table in measured
+        )
+    cores = results["about"]["cores"]
+    filled["cores"] = f"{cores} core{'s' if cores > 1 else ''}"
     filled["machine"] = machine(results["about"])
     filled["generator"] = generator(results)
     filled["notes"] = "\n".join(f"- {note}" for note in notes(results))
-    for name in ("core", *COMPARED, "growth", "machine", "generator", "notes"):
+    for name in ("core", *COMPARED, "growth", "workers", "cores", "machine", "generator", "notes"):
         text = text.replace(f"{{{{ {name} }}}}", filled.get(name) or ("" if name == "notes" else missing))
     return text.rstrip() + "\n"
 

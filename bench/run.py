@@ -207,6 +207,11 @@ def growth_rows(pattern: str, quick: bool) -> list[dict[str, Any]]:
     return _lines_of("growth.py", "--rows", pattern, *(["--quick"] if quick else []))
 
 
+def worker_rows(pattern: str, rounds: int, seconds: float) -> list[dict[str, Any]]:
+    """What many workers share on each engine, measured likewise."""
+    return _lines_of("stores.py", "--rows", pattern, "--rounds", str(rounds), "--seconds", str(seconds))
+
+
 def _lines_of(script: str, *arguments: str) -> list[dict[str, Any]]:
     command = [envs.python_of("sansio"), HERE / script, *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -258,7 +263,9 @@ def main() -> None:
     parser.add_argument("--cpu", action="store_true", help="compare processor time, not rates: for a busy machine")
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--seconds", type=float, help="how long a contestant is measured in a round")
-    parser.add_argument("--list", action="store_true", help="print the names of the rows, but for those of growth")
+    parser.add_argument(
+        "--list", action="store_true", help="print the names of the rows, but for those of growth and workers"
+    )
     parser.add_argument("--write", action="store_true", help="write docs/performance.md")
     parser.add_argument("--page", action="store_true", help="write docs/performance.md from bench/results.json alone")
     given = parser.parse_args()
@@ -276,7 +283,8 @@ def measure(given: argparse.Namespace) -> None:
     """Measure, print, and write what was asked for."""
     if given.write and (given.rows or given.only or given.quick or given.cpu):
         raise SystemExit("the page is written from a whole run: leave out --rows, --only, --quick and --cpu")
-    results: dict[str, Any] = {"about": facts(given), "core": [], "generator": [], "rows": [], "growth": []}
+    results: dict[str, Any] = {name: [] for name in ("core", "generator", "rows", "growth", "workers")}
+    results["about"] = facts(given)
     wanted = [row for row in rows.every_row() if given.rows in row.name]
     if any(row.transport.startswith("core-") for row in wanted):
         results["core"] = core_rows(given.rows, given.rounds, given.seconds / 3)
@@ -297,6 +305,8 @@ def measure(given: argparse.Namespace) -> None:
         bench.close()
     if not given.rows or given.rows.startswith("growth"):
         results["growth"] = growth_rows(given.rows, given.quick) + results["growth"]
+    if given.rows in "workers" or given.rows.startswith("workers"):
+        results["workers"] = worker_rows(given.rows, given.rounds, given.seconds)
     RESULTS.write_text(json.dumps(results, indent=1))
     print(report.terminal(results))
     if given.write:

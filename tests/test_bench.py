@@ -61,3 +61,14 @@ def test_every_table_of_growth() -> None:
     assert all(len(line) == len(table["columns"]) for table in tables.values() for line in table["rows"])
     # One encoding for each revision that listens, however many streams there are: this is a count, and no timing.
     assert [line[:2] for line in tables["growth/publish"]["rows"]] == [["1", "1"], ["10", "5"], ["100", "5"]]
+
+
+def test_every_table_of_many_workers() -> None:
+    support.need("mcp_sansio_aiohttp")
+    measured = lines_of("stores.py", "--rounds", "1", "--seconds", "0.01")
+    tables = {table["name"]: {line[0]: line[1:] for line in table["rows"]} for table in measured}
+    engines = ["memory", "SQLite", "Redis", "PostgreSQL"]
+    expected = {"workers/session": engines, "workers/ask": [*engines, "sealed tokens"], "workers/pushed": engines}
+    assert {name: list(lines) for name, lines in tables.items()} == expected
+    # Figures or, where an engine is missing, the reason.
+    assert all(lines["memory"][0].replace(",", "").isdigit() for lines in tables.values())
