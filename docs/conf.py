@@ -47,12 +47,12 @@ nitpick_ignore_regex = [
     # The engine's half of an `Exchange`, and other makings that nobody outside makes.
     (
         "py:.*",
-        r"mcp_sansio\.(asker\.\w+|client\.(calls\.Purpose|child_api\.PathLike)|driving\.(Handle|Place|RunningTask|Task)|storing\.Task)",
+        r"mcp_sansio\.(asker\.\w+|client\.(calls\.Purpose|child_api\.PathLike)|driving\.(Handle|Place|R|RunningTask|Task)|storing\.Task)",
     ),
-    ("py:.*", r"mcp_sansio\.server\.channel_driver\.Cancellable"),
+    ("py:.*", r"mcp_sansio\.server\.(channel_driver\.Cancellable|blocking\.Condition)"),
     # What a store makes its hub of.
     ("py:.*", r"mcp_sansio_(sqlite|redis|postgres)\.(database|server)\.\w+"),
-    ("py:.*", r"mcp_sansio\.testing\.(loops|recorded|simulation|transcript)\.\w+"),
+    ("py:.*", r"mcp_sansio\.testing\.(loops|recorded|scheduler|simulation|transcript)\.\w+"),
 ]
 
 

@@ -1,8 +1,9 @@
 """Runs the examples of a Markdown page: every fenced ``python`` block, in order, in one namespace and one event loop.
 
-``<!-- new -->`` above a block starts a fresh namespace, and ``<!-- needs NAME -->`` anywhere says that the page needs a
-module that none of its examples imports. ``await``, ``async for`` and ``async with`` work at the top level, as in
-``python -m asyncio``. There is no mark for "do not run": what cannot run is not ``python`` but ``text``.
+``<!-- new -->`` above a block starts a fresh namespace, ``<!-- file NAME.py -->`` a module that later blocks may
+import, and ``<!-- needs NAME -->`` anywhere says that the page needs a module that none of its examples imports.
+``await``, ``async for`` and ``async with`` work at the top level, as in ``python -m asyncio``. There is no mark for "do
+not run": what cannot run is not ``python`` but ``text``.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import NamedTuple
 
 FENCE = re.compile(r"^(?P<indent> *)(?P<fence>`{3,}|~{3,})(?P<info>.*)$")
 NEW = "<!-- new -->"
+FILE = re.compile(r"<!-- file (\w+)\.py -->")
 NEEDS = re.compile(r"^<!-- needs (\w+) -->$", re.MULTILINE)
 # What a fence may say that shows Python without running it.
 LOOKALIKE = re.compile(
@@ -28,12 +30,13 @@ LOOKALIKE = re.compile(
 
 
 class Block(NamedTuple):
-    """A fenced block. `line` is that of its first line of content, counted from 1."""
+    """A fenced block. `line` is that of its first line of content, counted from 1, and `file` the module that it is."""
 
     info: str
     source: str
     line: int
     fresh: bool
+    file: str | None
 
 
 def blocks(page: Path) -> Iterator[Block]:
@@ -53,7 +56,8 @@ def blocks(page: Path) -> Iterator[Block]:
         if number == len(lines):
             raise ValueError(f"{page.name}:{start}: a fenced block is never closed")
         source = textwrap.dedent("\n".join(lines[start:number]) + "\n")
-        yield Block(opening["info"].strip(), source, start + 1, above == NEW)
+        file = FILE.fullmatch(above)
+        yield Block(opening["info"].strip(), source, start + 1, above == NEW or bool(file), file and file[1])
         above = ""
         number += 1
 
@@ -73,7 +77,8 @@ def imported(page: Path) -> set[str]:
     plain = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
     named = {node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module}
     needed = set(NEEDS.findall(page.read_text("utf-8")))
-    return {name.partition(".")[0] for name in plain | named | needed}
+    own = {block.file for block in examples(page)}
+    return {name.partition(".")[0] for name in plain | named | needed} - own
 
 
 def run(page: Path) -> None:
@@ -83,7 +88,7 @@ def run(page: Path) -> None:
         with asyncio.Runner() as runner:
             for block in examples(page):
                 if block.fresh or not modules:
-                    modules.append(_module(f"{page.stem.replace('-', '_')}_examples_{len(modules)}"))
+                    modules.append(_module(block.file or f"{page.stem.replace('-', '_')}_examples_{len(modules)}"))
                 pending = eval(_compiled(block, page), modules[-1].__dict__)
                 if inspect.iscoroutine(pending):
                     runner.run(pending)

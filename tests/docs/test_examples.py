@@ -44,16 +44,17 @@ def test_no_python_is_shown_that_is_not_run(page: Path) -> None:
 
 
 def test_blocks_share_a_namespace_and_may_await(tmp_path: Path) -> None:
-    """The runner itself: state carries over, ``new`` drops it, await works at the top level, faults have their line."""
+    """The runner itself: state carries over, ``new`` drops it, files are modules, await works, a fault has a line."""
     page = tmp_path / "page.md"
     page.write_text(
         "<!-- needs json -->\n\n```python\nimport asyncio\nx = 1\nqueue = asyncio.Queue()\n```\n\n"
         "- in a list\n\n  ```python\n  await queue.put(x + 1)\n  assert await queue.get() == 2\n  ```\n\n"
-        "<!-- new -->\n\n```python\nassert 'x' not in globals()\n1 / 0\n```\n",
+        "<!-- file of_a_page.py -->\n\n```python\ny = 2\n```\n\n"
+        "<!-- new -->\n\n```python\nassert not {'x', 'y'} & set(globals())\nfrom of_a_page import y\n1 / 0\n```\n",
         "utf-8",
     )
     with pytest.raises(ZeroDivisionError) as raised:
         pages.run(page)
     last = raised.traceback[-1]
-    assert (str(last.path), last.lineno + 1) == (str(page), 20)
+    assert (str(last.path), last.lineno + 1) == (str(page), 27)
     assert pages.imported(page) == {"asyncio", "json"}
