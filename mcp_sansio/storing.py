@@ -108,6 +108,26 @@ class Task(Protocol):
         """Have it end soon."""
 
 
+class EventLoop(Protocol):
+    """An event loop, as far as anybody asks here: asyncio's are such."""
+
+    def is_closed(self) -> bool:
+        """Whether nothing runs on it any more, though tasks may be left on it that never end."""
+
+
+class _Home:
+    """The event loop on which something has its tasks. `loop` gives the caller's."""
+
+    def __init__(self, loop: Callable[[], EventLoop]) -> None:
+        self._find = loop
+        self._loop: EventLoop | None = None
+
+    def is_lost(self) -> bool:
+        """Whether it was closed, with the tasks as they were. The caller's takes its place."""
+        before, self._loop = self._loop, self._find()
+        return before is not None and before is not self._loop and before.is_closed()
+
+
 class _Kept(Generic[T]):
     """Something open, and the task that closes it."""
 
@@ -124,7 +144,8 @@ class Opening(Generic[T]):
 
     `open_it` opens it, and raises `StoreUnavailable` where that fails: all who wait hear of it, and the next one tries
     again. `tend` is run for as long as it is open, in a task that `start` makes (``asyncio.create_task``), and
-    `close_it` closes it when that task ends: by `close`, or when the event loop ends its tasks.
+    `close_it` closes it when that task ends: by `close`, or when the event loop ends its tasks. `loop` gives the event
+    loop of its caller (``asyncio.get_running_loop``): what was open on one that was closed without that is forgotten.
     """
 
     def __init__(
@@ -134,6 +155,7 @@ class Opening(Generic[T]):
         *,
         event: Callable[[], Event],
         start: Callable[[Coroutine[Any, Any, None]], Task],
+        loop: Callable[[], EventLoop],
         tend: Callable[[], Awaitable[object]] | None = None,
     ) -> None:
         self._open_it = open_it
@@ -141,11 +163,14 @@ class Opening(Generic[T]):
         self._event = event
         self._start = start
         self._tend = tend
+        self._home = _Home(loop)
         self._kept: _Kept[T] | None = None
         self._attempt: _Flag | None = None
 
     async def get(self) -> T:
         """What is open. Raises what `open_it` raises."""
+        if self._home.is_lost():
+            self._kept = self._attempt = None
         while (kept := self._kept) is None:
             if self._attempt is None:
                 await self._try()
@@ -238,7 +263,7 @@ class EngineHub:
     """`Hub.poll` for an engine that keeps the messages, and says to one listener when there are more.
 
     A subclass has `_read` and `_hear`, and the other methods of `Hub`. `event` makes a fresh flag of its event loop,
-    `start` a task (``asyncio.create_task``), and `sleep` waits for seconds.
+    `start` a task (``asyncio.create_task``), and `sleep` waits for seconds. `loop` is that of `Opening`.
     """
 
     def __init__(
@@ -247,10 +272,12 @@ class EngineHub:
         event: Callable[[], Event],
         start: Callable[[Coroutine[Any, Any, None]], Task],
         sleep: Callable[[float], Awaitable[object]],
+        loop: Callable[[], EventLoop],
     ) -> None:
         self._event = event
         self._start = start
         self._sleep = sleep
+        self._home = _Home(loop)
         self._waiting: dict[str, dict[_Flag, None]] = {}
         self._listening: object = None
         self._listener: Task | None = None
@@ -262,6 +289,8 @@ class EngineHub:
 
     async def poll(self, topic: str, cursor: Cursor) -> Sequence[HubMessage]:
         """See `Hub.poll`."""
+        if self._home.is_lost():
+            self._waiting, self._listening, self._listener = {}, None, None
         while True:
             # Whoever waits is on the list before they look: what comes after the look rings.
             with self._listed(topic) as flag:
@@ -300,7 +329,7 @@ class EngineHub:
             yield flag
         finally:
             del flags[flag]
-            if not flags:
+            if not flags and self._waiting.get(topic) is flags:
                 del self._waiting[topic]
 
     async def _listen(self, mark: object) -> None:

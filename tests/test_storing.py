@@ -55,12 +55,29 @@ def test_a_schema() -> None:
 # Opening --------------------------------------------------------------------------------------------------------------
 
 
+class Loop:
+    """An event loop, as far as anybody asks."""
+
+    def __init__(self) -> None:
+        self.closed = False
+
+    def is_closed(self) -> bool:
+        """Whether it was closed."""
+        return self.closed
+
+
 class Door:
     """Something that takes a while to open, and may not open at all."""
 
     def __init__(self, **options: Any) -> None:
         self.scheduler = Scheduler()
-        self.opening = Opening(self.open, self.shut, event=self.scheduler.event, start=self.scheduler.start, **options)
+        self.loop = Loop()
+        lent: Any = {
+            "event": lambda: self.scheduler.event(),
+            "start": lambda work: self.scheduler.start(work),
+            "loop": lambda: self.loop,
+        }
+        self.opening = Opening(self.open, self.shut, **lent, **options)
         self.attempts: list[int] = []
         self.closed: list[int] = []
         self.may_go_on = self.scheduler.event()
@@ -115,6 +132,30 @@ def test_it_is_closed_when_the_tasks_of_its_loop_end() -> None:
     door.scheduler.close()
     assert (door.closed, len(door.scheduler)) == ([1], 0)
     assert door.scheduler.complete(door.opening.get()) == 2
+
+
+@pytest.mark.parametrize("when", ["while it was open", "while it was opened"])
+def test_it_is_opened_anew_once_its_loop_was_closed_without_a_word(when: str) -> None:
+    door = Door()
+    comer = door.scheduler.start(door.opening.get())
+    if when == "while it was open":
+        door.may_go_on.set()
+    door.scheduler.run()
+    assert comer.done == (when == "while it was open")
+    door.loop.closed = True
+    door.loop, door.scheduler = Loop(), Scheduler()
+    door.may_go_on = door.scheduler.event()
+    door.may_go_on.set()
+    assert door.scheduler.complete(door.opening.get()) == 2
+    assert door.scheduler.complete(door.opening.get()) == 2
+
+
+def test_it_is_the_same_on_a_loop_beside_another() -> None:
+    door = Door()
+    door.may_go_on.set()
+    assert door.scheduler.complete(door.opening.get()) == 1
+    door.loop = Loop()
+    assert door.scheduler.complete(door.opening.get()) == 1
 
 
 def test_it_is_tended_for_as_long_as_it_is_open() -> None:
@@ -189,7 +230,9 @@ class Board(EngineHub):
     def __init__(self) -> None:
         self.scheduler = Scheduler()
         self.slept: list[float] = []
-        super().__init__(event=self.scheduler.event, start=self.scheduler.start, sleep=self.sleep)
+        self.loop = Loop()
+        lent: Any = {"event": self.scheduler.event, "start": self.scheduler.start, "loop": lambda: self.loop}
+        super().__init__(sleep=self.sleep, **lent)
         self.messages: list[tuple[str, HubMessage]] = []
         self.looks = 0
         self.listened = 0
@@ -347,6 +390,20 @@ def test_who_waits_hears_that_it_was_closed() -> None:
     assert len(board.scheduler) == 0
     board.wait("t")
     assert board.listened == 2
+
+
+def test_it_is_listened_to_anew_once_its_loop_was_closed_without_a_word() -> None:
+    board = Board()
+    (lost,) = board.wait("t")
+    board.loop.closed = True
+    board.loop = Loop()
+    (waiting,) = board.wait("t")
+    assert board.listened == 2
+    lost.cancel()  # as the collector does, sooner or later
+    board.put("t", 1, b"a")
+    board.ring("t")
+    board.scheduler.run()
+    assert waiting.result() == [HubMessage(1, b"a")]
 
 
 def test_who_gives_up_is_not_waited_for() -> None:

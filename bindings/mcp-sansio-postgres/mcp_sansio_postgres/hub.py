@@ -48,7 +48,9 @@ class PostgresHub(EngineHub):
     """
 
     def __init__(self, server: Server, *, namespace: str, keep: int, keep_for: float) -> None:
-        super().__init__(event=asyncio.Event, start=asyncio.create_task, sleep=asyncio.sleep)
+        super().__init__(
+            event=asyncio.Event, start=asyncio.create_task, sleep=asyncio.sleep, loop=asyncio.get_running_loop
+        )
         self._server = server
         self._namespace = namespace
         self._channel = f"mcp_sansio_{namespace}"

@@ -77,6 +77,7 @@ class Server:
             AsyncConnectionPool.close,
             event=asyncio.Event,
             start=asyncio.create_task,
+            loop=asyncio.get_running_loop,
             tend=partial(sweep_forever, sweep, sweep_every, asyncio.sleep, logger),
         )
 

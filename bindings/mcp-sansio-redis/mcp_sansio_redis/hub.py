@@ -32,7 +32,9 @@ class RedisHub(EngineHub):
     """
 
     def __init__(self, server: Server, *, keep: int, keep_for: float, block: float) -> None:
-        super().__init__(event=asyncio.Event, start=asyncio.create_task, sleep=asyncio.sleep)
+        super().__init__(
+            event=asyncio.Event, start=asyncio.create_task, sleep=asyncio.sleep, loop=asyncio.get_running_loop
+        )
         self._server = server
         self._keep = keep
         self._keep_for = round(keep_for * 1000)

@@ -48,7 +48,13 @@ class Server:
         )
         self._pool()
         self._namespace = namespace.encode()
-        self._client = Opening(self._open, Redis.aclose, event=asyncio.Event, start=asyncio.create_task)
+        self._client = Opening(
+            self._open,
+            Redis.aclose,
+            event=asyncio.Event,
+            start=asyncio.create_task,
+            loop=asyncio.get_running_loop,
+        )
 
     def key(self, kind: bytes, name: bytes = b"") -> bytes:
         """Where something of this application is kept."""

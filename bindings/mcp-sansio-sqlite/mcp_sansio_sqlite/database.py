@@ -77,6 +77,7 @@ class Database:
             aiosqlite.Connection.close,
             event=asyncio.Event,
             start=asyncio.create_task,
+            loop=asyncio.get_running_loop,
             tend=partial(sweep_forever, sweep, sweep_every, asyncio.sleep, logger),
         )
 
@@ -113,7 +114,10 @@ class Database:
         try:
             # First where a failure leaves nothing: aiosqlite then has a thread that may end after the event loop.
             await asyncio.to_thread(lambda: sqlite3.connect(self.path).close())
-            connection = await aiosqlite.connect(self.path, timeout=self._timeout, isolation_level=None)
+            connection = aiosqlite.connect(self.path, timeout=self._timeout, isolation_level=None)
+            # Its thread, which until 0.22 is the connection itself, must not keep a process whose loop was closed.
+            getattr(connection, "_thread", connection).daemon = True
+            await connection
             try:
                 await self._prepare(connection)
             except BaseException:

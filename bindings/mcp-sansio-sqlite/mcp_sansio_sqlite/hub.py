@@ -29,7 +29,9 @@ class SqliteHub(EngineHub):
         keep_for: float,
         check_every: float,
     ) -> None:
-        super().__init__(event=asyncio.Event, start=asyncio.create_task, sleep=asyncio.sleep)
+        super().__init__(
+            event=asyncio.Event, start=asyncio.create_task, sleep=asyncio.sleep, loop=asyncio.get_running_loop
+        )
         self._database = database
         self._namespace = namespace
         self._clock = clock
