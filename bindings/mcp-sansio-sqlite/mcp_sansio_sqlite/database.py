@@ -116,7 +116,8 @@ class Database:
             await asyncio.to_thread(lambda: sqlite3.connect(self.path).close())
             connection = aiosqlite.connect(self.path, timeout=self._timeout, isolation_level=None)
             # Its thread, which until 0.22 is the connection itself, must not keep a process whose loop was closed.
-            getattr(connection, "_thread", connection).daemon = True
+            thread: Any = getattr(connection, "_thread", connection)
+            thread.daemon = True
             await connection
             try:
                 await self._prepare(connection)
