@@ -7,6 +7,9 @@ from urllib.parse import quote
 
 Environ = dict[str, Any]
 
+#: Of a length, more than any body has. Python refuses to make a number of thousands.
+_DIGITS = 20
+
 
 def path_of(environ: Environ) -> str:
     """The path, quoted."""
@@ -31,4 +34,4 @@ def length_of(environ: Environ) -> int | None:
     length = environ.get("CONTENT_LENGTH") or "0"
     if length == "0" and environ.get("wsgi.input_terminated"):
         return None
-    return int(length) if length.isdecimal() else 0
+    return int(length[:_DIGITS]) if length.isdecimal() else 0

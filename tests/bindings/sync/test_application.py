@@ -172,6 +172,13 @@ def test_a_body_that_is_shorter_than_was_said_is_a_client_that_left() -> None:
     assert call(app, "thread", CONTENT_LENGTH="100000")[:2] == ("400 Bad Request", b"")
 
 
+@pytest.mark.parametrize("digits", [18, 5_000])
+def test_a_body_that_nobody_has_is_refused_by_what_was_said_of_it(digits: int) -> None:
+    app = sync.Application(bakery(), path="/mcp")
+    status, body, _ = call(app, "thread", CONTENT_LENGTH="9" * digits)
+    assert (status, b"the body is larger than" in body) == ("413 Request Entity Too Large", True)
+
+
 def test_another_name_for_this_machine_is_refused() -> None:
     assert call(sync.Application(bakery()), "thread", HTTP_HOST="evil.example")[0] == "421 Misdirected Request"
 
