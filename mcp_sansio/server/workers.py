@@ -7,6 +7,7 @@ the others the rest; what comes back from itself it leaves alone.
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
@@ -20,6 +21,8 @@ from mcp_sansio.wire.json import decode, encode
 
 if TYPE_CHECKING:
     from mcp_sansio.server.server import Server
+
+logger = logging.getLogger("mcp_sansio")
 
 TOPIC = "mcp-sansio"
 #: How many messages wait for a hub that cannot be reached; then the oldest are not said at all.
@@ -63,7 +66,10 @@ class Workers:
         while True:
             for message in await self._hub.poll(TOPIC, self._cursor):
                 self._cursor = message.cursor
-                self._hear(decode(message.data))
+                try:
+                    self._hear(decode(message.data))
+                except Exception:  # of a worker of another release, say: what follows is not to wait for it
+                    logger.exception("a message of another worker was not understood")
 
     async def relay(self) -> None:
         """Tell the others what there is to tell, for ever. Raises what the hub raises; call it again to go on."""

@@ -90,6 +90,22 @@ def test_what_a_handler_left_is_found_at_another_worker(version: str) -> None:
     assert text(done.messages) == "had 1"
 
 
+@pytest.mark.parametrize(
+    "junk",
+    [b"", b"\xff", b"[]", b"null", b"{}", b'{"from":"x","change":"of mind","uri":null}', b'{"from":"x","answer":1}'],
+)
+def test_a_message_that_no_worker_says_costs_none_of_the_others(junk: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    both = Deployment(declare)
+    speaker = Http(PUSHED[0], both.simulation)
+    running = speaker.call("gate")
+    [question] = running.messages
+    both.simulation.scheduler.complete(both.hub.publish("mcp-sansio", junk))
+    both.at(1)
+    assert speaker.answer(question, elicit_accept()).status == 202
+    assert (text(running.messages), running.ended) == ("accept", True)
+    assert [record.getMessage() for record in caplog.records] == ["a message of another worker was not understood"] * 2
+
+
 @pytest.mark.parametrize("version", PUSHED)
 def test_an_answer_comes_in_at_another_worker(version: str) -> None:
     both = Deployment(declare)
