@@ -2,7 +2,7 @@
 
 Run by the environment that has mcp-sansio in it. It prints a line of JSON for each table.
 
-    python growth.py [--rows PATTERN] [--quick]
+    python growth.py [--rows PATTERN] [--quick] [--rounds N]
 """
 
 from __future__ import annotations
@@ -67,9 +67,9 @@ def big(**more: Any) -> Config:
 class Tables:
     """The tables, and how large they get."""
 
-    def __init__(self, quick: bool, calls: int) -> None:
+    def __init__(self, quick: bool, calls: int, repeats: int) -> None:
         self.quick = quick
-        self.repeats = 3 if quick else 9
+        self.repeats = repeats
         self.calls = calls
 
     def upto(self, most: int) -> list[int]:
@@ -196,7 +196,7 @@ class Tables:
         """What an import takes in a fresh interpreter, and what is resident after it."""
         installed = [statement for statement in IMPORTS if is_installed(statement)]
         taken: dict[str, list[tuple[float, ...]]] = {statement: [] for statement in installed}
-        for number in range(-1, 1 if self.quick else 15):
+        for number in range(-1, 1 if self.quick else self.repeats):
             for statement in installed:
                 given = subprocess.run(
                     [sys.executable, "-c", _IMPORT, statement], check=True, capture_output=True, text=True
@@ -421,8 +421,10 @@ def main() -> None:
     parser.add_argument("--rows", default="")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--calls", type=int, default=1_000, help="calls in a series")
+    parser.add_argument("--rounds", type=int, help="series of each")
     given = parser.parse_args()
-    for name, table in Tables(given.quick, given.calls).every():
+    repeats = given.rounds or (3 if given.quick else 9)
+    for name, table in Tables(given.quick, given.calls, repeats).every():
         if given.rows in name:
             print(json.dumps({"name": name, **table()}), flush=True)
 
