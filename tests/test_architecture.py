@@ -328,6 +328,8 @@ def test_code_lines_counts_code_alone() -> None:
 
 # The five adapters. Literal on purpose: the table in adapters/selection.py is what is checked against it.
 REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28")
+# Each takes a minute or two. The newest of each family of adapters is tried always.
+_HOW_LONG = dict.fromkeys(REVISIONS[:-2], pytest.mark.thorough)
 # The tests that hold for whatever revisions are there.
 OF_A_ROLE = {
     "server": ("adapters", "server"),
@@ -337,7 +339,7 @@ OF_A_ROLE = {
 
 @pytest.mark.skipif(support.DELETED_REVISION is not None, reason="this run is such a copy already")
 @pytest.mark.parametrize("folders", OF_A_ROLE.values(), ids=OF_A_ROLE)
-@pytest.mark.parametrize("revision", REVISIONS)
+@pytest.mark.parametrize("revision", [pytest.param(date, marks=_HOW_LONG.get(date, ())) for date in REVISIONS])
 def test_each_adapter_can_be_deleted(revision: str, folders: tuple[str, ...], tmp_path: Path) -> None:
     """Without any one of the five, the tests of the adapters and of both roles pass for the other four."""
     copy = tmp_path / "mcp_sansio"

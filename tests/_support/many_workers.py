@@ -19,6 +19,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import support
 from engine_servers import EngineServer, running
 from flags import Flag
@@ -42,7 +44,8 @@ async def until(condition: Callable[[], Any], what: str) -> None:
 
 
 #: What workers can share.
-ENGINES = ("sqlite", "redis", "postgres")
+#: Each takes its time. What PostgreSQL has of its own is tried in tests/stores, always.
+ENGINES = ("sqlite", "redis", pytest.param("postgres", marks=pytest.mark.thorough))
 
 
 class Engines:

@@ -48,7 +48,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     for kind in KINDS:
         if kind in metafunc.fixturenames:
             plugs = [plug for plug in PLUGS if plug.kind == kind and _is_here(plug)]
-            metafunc.parametrize(kind, plugs, ids=[plug.name for plug in plugs])
+            metafunc.parametrize(kind, [pytest.param(plug, id=plug.name, marks=plug.marks) for plug in plugs])
 
 
 def _is_here(plug: Plug) -> bool:

@@ -58,7 +58,7 @@ def run(folder: Path, command: str, *options: str) -> tuple[list[Tally], int, st
     return [Tally.of(result, NOT_SENT) for result in results], made.returncode, made.stdout + made.stderr
 
 
-@pytest.mark.parametrize("binding", ["aiohttp", "trio", "sync"])
+@pytest.mark.parametrize("binding", ["aiohttp", "trio", pytest.param("sync", marks=pytest.mark.thorough)])
 @pytest.mark.parametrize("told", ["", "--finds-out"], ids=["told", "finding out"])
 @pytest.mark.parametrize(("revision", "scenario"), RUNS)
 def test_every_check_succeeds(

@@ -53,7 +53,11 @@ def run(folder: Path, url: str, *options: str) -> tuple[list[Tally], int]:
     return sorted(map(Tally.of, folder.iterdir()), key=lambda tally: tally.scenario), made.returncode
 
 
-@pytest.fixture(scope="module", params=BINDINGS)
+#: A run of the suite takes its time, and the two that read HTTP themselves are tried always.
+_PARAMS = [pytest.param(name, marks=() if name in ("aiohttp", "trio") else pytest.mark.thorough) for name in BINDINGS]
+
+
+@pytest.fixture(scope="module", params=_PARAMS)
 def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The URL of the everything-server, served by each binding in turn. It must not have logged a single traceback."""
     for module in BINDINGS[request.param]:

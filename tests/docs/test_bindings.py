@@ -16,7 +16,7 @@ from plugs import all_plugs
 
 TABLE = json.loads((support.ROOT / "docs" / "bindings.json").read_text("utf-8"))
 HERE = {(plug.kind, plug.name) for plug in all_plugs() if not plug.missing}
-HOW = "write it anew: pytest tests/bindings --behaviours docs/bindings.json"
+HOW = "write it anew: pytest -m '' tests/bindings --behaviours docs/bindings.json"
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +27,7 @@ def collected(tmp_path_factory: pytest.TempPathFactory) -> Any:
     done = subprocess.run(
         [
             *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--collect-only"),
-            *("--behaviours", str(written), str(support.ROOT / "tests" / "bindings")),
+            *("-m", "", "--behaviours", str(written), str(support.ROOT / "tests" / "bindings")),
         ],
         cwd=support.ROOT,
         env={name: value for name, value in os.environ.items() if name not in own},

@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager
 from typing import Any, ClassVar
 
 import attrs
+import pytest
 
 from mcp_sansio import Registry, Server
 from worlds import World
@@ -41,6 +42,8 @@ class Plug:
     needs: ClassVar[tuple[str, ...]]
     #: The traits that it lacks, each with the reason, as a sentence for the documentation.
     lacks: ClassVar[Mapping[str, str]] = {}
+    #: What its tests are marked with: `thorough` where another plug of the same binding finds out nearly all of it.
+    marks: ClassVar[Collection[pytest.MarkDecorator]] = ()
 
     @property
     def missing(self) -> list[str]:

@@ -9,6 +9,8 @@ from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import Any, ClassVar
 
+import pytest
+
 from flags import Flag
 from mcp_sansio import Registry
 from plugs import HttpServer, Serving, Settings
@@ -103,6 +105,7 @@ class Hypercorn(AsgiServer):
     """Under hypercorn."""
 
     name = "asgi, hypercorn"
+    marks = (pytest.mark.thorough,)
     needs = ("mcp_sansio_asgi", "hypercorn")
 
     async def run(
@@ -118,6 +121,7 @@ class HypercornOnTrio(Hypercorn):
     """Under hypercorn, on trio."""
 
     name = "asgi, hypercorn on trio"
+    marks = (pytest.mark.thorough,)
     needs = ("mcp_sansio_asgi", "hypercorn", "trio")
     on_trio = True
 
