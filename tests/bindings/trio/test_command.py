@@ -66,7 +66,7 @@ def test_a_call_with_a_question_and_headers() -> None:
 def test_what_a_server_is_that_it_starts() -> None:
     status, output, errors = run(*ENV, *SERVER)
     assert (status, errors) == (0, "")
-    assert output.startswith(f"bakery 1.0 — The bakery\n  revision      {speak.VERSIONS[0]}\n")
+    assert output.startswith(f"program 1.0\n  revision      {speak.VERSIONS[0]}\n")
 
 
 @pytest.mark.parametrize(
