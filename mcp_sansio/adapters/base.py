@@ -87,11 +87,6 @@ class Adapter(Descriptions, ClientRole):
     def __repr__(self) -> str:
         return f"<{type(self).__name__}>"
 
-    @property
-    def carries_state(self) -> bool:
-        """Whether what a handler leaves goes out with the question and comes back with the answer."""
-        return self.can_ask or self.asks_in_arguments
-
     def method_for(self, operation: Operation) -> str | None:
         """The method's name for `operation`, or ``None`` where the revision has none."""
         return self._method_names.get(operation)

@@ -7,10 +7,12 @@ from typing import Any
 import support
 from mcp_sansio import AdapterSet, Exchange, NeedInput, Registry, elicit, elicit_accept
 from mcp_sansio.testing import Simulation
-from speak import VERSIONS, Http, wire
+from speak import Http, wire
 
 REFUSAL = "requestState is not valid for this call; start the call again without it"
-CARRIERS = tuple(version for version in VERSIONS if AdapterSet.default().by_version[version].carries_state)
+CARRIERS = tuple(
+    adapter.version for adapter in AdapterSet.default().adapters if adapter.can_ask or adapter.asks_in_arguments
+)
 ANSWERS = {"q": elicit_accept()}
 #: Where state is kept: in a store, or in the token.
 KINDS = ("stored", "sealed")
