@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from mcp_sansio.driving import Task as AnyTask
 from mcp_sansio.driving import Tasks
-from mcp_sansio.events import CallCancelled, CallReceived, Part, StoreNeeded
+from mcp_sansio.events import CallCancelled, CallReceived, Head, Part, StoreNeeded
 from mcp_sansio.stepping import Job, Task
 
 from .server import Server
@@ -73,7 +73,7 @@ class BlockingTransaction:
         """Take the request in: see `HttpTransaction.receive_request`.
 
         ``read(size)`` reads the body, of which there are `length` bytes, or ``None`` where it ends with ``b""``. An
-        ``OSError`` that it raises says that the client has left.
+        ``OSError`` that it raises says that the client has left, a ``ValueError`` that what it sends is no body.
         """
         engine = self._engine
         with self._news:
@@ -82,7 +82,7 @@ class BlockingTransaction:
         while engine.receiving and left:
             try:
                 data = read(int(min(left, _PIECE)))
-            except OSError:
+            except (OSError, ValueError):
                 data, length = b"", 0
             with self._news:
                 if not data and length is not None:
@@ -98,6 +98,9 @@ class BlockingTransaction:
         while True:
             with self._news:
                 parts = self._turn()
+                if len(parts) == 1 and isinstance(parts[0], Head) and not self._engine.ended:
+                    self._engine.write_comment()  # PEP 3333: a head is not sent before the first bytes of its body
+                    parts += self._engine.data_to_send()
                 if parts or (self._engine.ended and not self._tasks.running):
                     return parts
                 if not self._jobs:

@@ -28,7 +28,7 @@ from mcp_sansio.waits import check_handlers
 from ._environ import Environ, headers_of, length_of, path_of, target_of
 
 _PHRASES = {status.value: status.phrase for status in HTTPStatus}
-#: What WSGI wants to be said to a client that left before its request was complete.
+#: What WSGI wants to be said to a client whose request never was complete.
 _GONE = Head(400, (("Content-Length", "0"),))
 
 

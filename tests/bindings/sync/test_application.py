@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import io
 import logging
 import socket
@@ -28,6 +29,12 @@ sync = support.need("mcp_sansio_sync")
 
 (NEWEST,) = speak.ENVELOPE
 HANDSHAKE = speak.HANDSHAKE[0]
+#: A revision whose streams begin with nothing.
+QUIET = next(
+    version
+    for version in speak.HANDSHAKE
+    if (adapter := AdapterSet.default().by_version[version]).resumes_streams and not adapter.primes_streams
+)
 LINGERING = "asyncio"  # a name that no check can follow
 
 
@@ -177,6 +184,49 @@ def test_a_body_that_nobody_has_is_refused_by_what_was_said_of_it(digits: int) -
     app = sync.Application(bakery(), path="/mcp")
     status, body, _ = call(app, "thread", CONTENT_LENGTH="9" * digits)
     assert (status, b"the body is larger than" in body) == ("413 Request Entity Too Large", True)
+
+
+class Broken(io.BytesIO):
+    """A body that the WSGI server finds to be none, as cheroot says it of chunks."""
+
+    def read(self, size: int | None = -1) -> bytes:
+        raise ValueError("Bad chunked transfer size: b'zz'")
+
+
+def test_a_body_that_the_wsgi_server_finds_broken_is_a_bad_request() -> None:
+    app = sync.Application(bakery())
+    broken: dict[str, Any] = {"wsgi.input": Broken(), "wsgi.input_terminated": True, "CONTENT_LENGTH": ""}
+    assert call(app, "thread", **broken)[:2] == ("400 Bad Request", b"")
+    assert call(app, "thread")[0] == "200 OK"
+
+
+def test_a_stream_that_has_nothing_to_say_yet_begins_with_a_comment() -> None:
+    """A WSGI server sends no head before there is something of the body: a client would wait for it."""
+    app = sync.Application(bakery(), announces_changes=True)
+    speaker = speak.Http(QUIET, Registry("x", "1"))
+    sent: list[tuple[str, dict[str, str]]] = []
+
+    def ask(method: str, message: Any = None, **headers: str) -> Any:
+        body = b"" if message is None else encode(message)
+        given = {
+            "REQUEST_METHOD": method,
+            "PATH_INFO": "/mcp",
+            "CONTENT_TYPE": "application/json",
+            "CONTENT_LENGTH": str(len(body)),
+            "HTTP_ACCEPT": "application/json, text/event-stream",
+            "HTTP_HOST": "127.0.0.1",
+            "REMOTE_ADDR": "127.0.0.1",
+            "wsgi.input": io.BytesIO(body),
+            **headers,
+        }
+        return app(given, lambda status, headers: sent.append((status, dict(headers))))
+
+    with contextlib.closing(ask("POST", speaker.initialize())) as response:
+        list(response)
+    session = {"HTTP_MCP_SESSION_ID": sent[-1][1]["Mcp-Session-Id"], "HTTP_MCP_PROTOCOL_VERSION": QUIET}
+    with contextlib.closing(ask("GET", **session)) as response:
+        assert next(iter(response)) == b":\n\n"
+    assert (sent[-1][0], sent[-1][1]["Content-Type"]) == ("200 OK", "text/event-stream")
 
 
 def test_another_name_for_this_machine_is_refused() -> None:
