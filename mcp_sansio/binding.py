@@ -97,6 +97,7 @@ class Bound:
             for name, schema in self.input_schema.get("properties", {}).items()
         ]
 
+    # Over 40 lines, since each field of the plan has one of its own.
     @classmethod
     def of(
         cls,

@@ -155,6 +155,7 @@ class Registry:
         self.tools[name] = spec
         self._changed(ChangeKind.TOOLS)
 
+    # Over 40 lines, since each of its options has one of its own, here and where they are handed on.
     def resource(
         self,
         uri: str,

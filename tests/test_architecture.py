@@ -96,6 +96,7 @@ IMPURE = {
 }  # fmt: skip
 # The same by names that need no import, or that come with a pure one.
 IMPURE_CALLS = re.compile(r"open|input|print|(.*\.)?(urandom|uuid1|uuid4|utcnow|(date|datetime)\.(now|today))")
+FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
 REVISION = re.compile(r"20\d\d-\d\d-\d\d")
 ERROR_CODE = re.compile(r"-\s*32_?\d\d\d")
 MCP_HEADER = re.compile(r"\bmcp-(?!sansio)\w", re.IGNORECASE)
@@ -274,6 +275,17 @@ def source_files() -> list[Path]:
 def lines_matching(pattern: re.Pattern[str], path: Path) -> list[str]:
     lines = path.read_text("utf-8").splitlines()
     return [where(path, number, line.strip()) for number, line in enumerate(lines, 1) if pattern.search(line)]
+
+
+@pytest.mark.parametrize("path", source_files(), ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_modules_and_functions_are_short(path: Path) -> None:
+    """A module has one idea, and at most 400 lines; a function has 40, or a comment above it that says why not."""
+    lines = path.read_text("utf-8").splitlines()
+    assert len(lines) <= 400
+    functions = [node for node in ast.walk(ast.parse("\n".join(lines))) if isinstance(node, FUNCTION)]
+    long = [node for node in functions if (node.end_lineno or 0) - node.lineno >= 40]
+    starts = {node.name: min([node.lineno, *(mark.lineno for mark in node.decorator_list)]) for node in long}
+    assert [name for name, start in starts.items() if "# Over 40 lines" not in lines[start - 2]] == []
 
 
 @pytest.mark.parametrize(

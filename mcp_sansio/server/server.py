@@ -75,6 +75,7 @@ class Server:
     what handlers leave into tokens, by the store unless given.
     """
 
+    # Over 40 lines, since it lists the parts of a server, and nothing else.
     def __init__(
         self,
         registry: Registry,
