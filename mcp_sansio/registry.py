@@ -360,11 +360,9 @@ class Registry:
 
     def match_completion(self, request: CompletionRequest) -> CompletionSpec | None:
         """The most specific declaration for `request`, or ``None``."""
-        for argument in (request.argument, None):
-            spec = self.completions.get((request.prompt, request.resource, argument))
-            if spec is not None:
-                return spec
-        return self.completions.get((None, None, request.argument)) or self.completions.get((None, None, None))
+        places = [(request.prompt, request.resource), (None, None)]
+        found = (self.completions.get((*place, argument)) for place in places for argument in (request.argument, None))
+        return next((spec for spec in found if spec is not None), None)
 
     def asks_in_arguments(self, spec: ToolSpec) -> bool:
         """Whether `spec` may put questions in its result on any revision."""
