@@ -84,6 +84,7 @@ def imported(page: Path) -> set[str]:
 def run(page: Path) -> None:
     """Run a page's examples. An exception's traceback points at the page and its line."""
     modules: list[ModuleType] = []
+    before = dict(sys.modules)  # a page may have a module that is called as one of the tests' own is
     try:
         with asyncio.Runner() as runner:
             for block in examples(page):
@@ -95,6 +96,8 @@ def run(page: Path) -> None:
     finally:
         for module in modules:
             sys.modules.pop(module.__name__, None)
+            if module.__name__ in before:
+                sys.modules[module.__name__] = before[module.__name__]
 
 
 def _module(name: str) -> ModuleType:
