@@ -48,12 +48,10 @@ from .outcome import Failure, FailureKind, NeedInput, NeedsInput, Outcome, Rejec
 from .registry import Registry
 from .request_state import StateCodec, StoredState
 from .runtime import Runtime, run_in_place
-from .server.channel_driver import ChannelDriver
 from .server.config import Config
 from .server.connection import ServerConnection
 from .server.http import HttpTransaction
 from .server.server import HttpServerOptions, Server, ServerOptions
-from .server.stream_api import StreamServing
 from .specs import CacheHint, CompletionRequest
 from .storage import (
     Hub,
@@ -137,6 +135,8 @@ if TYPE_CHECKING:
     )
     from .sealed_state import SealedState
     from .server.blocking import BlockingTransaction
+    from .server.channel_driver import ChannelDriver
+    from .server.stream_api import StreamServing
 
 __all__ = [
     "Adapter",
@@ -279,7 +279,12 @@ __all__ = [
 
 
 #: Where the names are that are loaded later, unless it is the client role.
-_LATER = {"SealedState": "sealed_state", "BlockingTransaction": "server.blocking"}
+_LATER = {
+    "BlockingTransaction": "server.blocking",
+    "ChannelDriver": "server.channel_driver",
+    "SealedState": "sealed_state",
+    "StreamServing": "server.stream_api",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -19,8 +19,9 @@ from .types import JSON
 
 Cursor = int
 _SAVE_ATTEMPTS = 16
-#: A look-up that would add less to a record's life leaves it as it is: to renew took half the time of a look-up.
-_WORTH_RENEWING = 0.01
+#: A look-up that would add less of its lifetime to a record leaves it as it is: to renew took half the time of a look-
+#: up here, and is a write in an engine.
+WORTH_RENEWING = 0.01
 #: What a peer is told of a store that fails, whatever the reason.
 STORE_FAULT = "the session store cannot be reached"
 
@@ -123,7 +124,7 @@ class MemorySessionStore:
         now = self._clock()
         if entry is None or entry.expires <= now:
             return None
-        if ttl is not None and abs(now + ttl - entry.expires) > ttl * _WORTH_RENEWING:
+        if ttl is not None and abs(now + ttl - entry.expires) > ttl * WORTH_RENEWING:
             self._renew(key, ttl)
         return SessionRecord(msgspec.json.decode(entry.data), entry.version)
 

@@ -12,10 +12,11 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 import msgspec
 
 from .runtime import Event
-from .storage import Cursor, HubMessage, StoreFull, StoreTooNew, StoreUnavailable
+from .storage import WORTH_RENEWING, Cursor, HubMessage, StoreFull, StoreTooNew, StoreUnavailable
 from .types import JSON
 
 __all__ = [
+    "WORTH_RENEWING",
     "Backoff",
     "EngineHub",
     "EngineStore",

@@ -6,13 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from mcp_sansio import SessionRecord
-from mcp_sansio.storing import EngineStore, check_namespace, decode_data, encode_data, encode_key
+from mcp_sansio.storing import WORTH_RENEWING, EngineStore, check_namespace, decode_data, encode_data, encode_key
 
 from .hub import PostgresHub
 from .server import Server
 
-#: A renewal that adds less to a record's life is left out, since each one is a write.
-_WORTH_RENEWING = 0.01
 #: PostgreSQL's dates end.
 _LONGEST = 10**9
 
@@ -122,7 +120,7 @@ class PostgresStore(EngineStore):
         if ttl is None:
             rows = await self._server.run(_GET, self._of(key))
         else:
-            rows = await self._server.run(_GET_AND_RENEW, self._of(key, ttl) | {"worth": ttl * _WORTH_RENEWING})
+            rows = await self._server.run(_GET_AND_RENEW, self._of(key, ttl) | {"worth": ttl * WORTH_RENEWING})
         return SessionRecord(decode_data(rows[0][0]), rows[0][1]) if rows else None
 
     async def save(self, key: str, data: Mapping[str, Any], *, expected: int, ttl: float) -> bool:

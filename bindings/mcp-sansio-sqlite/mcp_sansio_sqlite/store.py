@@ -8,15 +8,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from mcp_sansio import SessionRecord
-from mcp_sansio.storing import EngineStore, check_namespace, decode_data, encode_data, encode_key
+from mcp_sansio.storing import WORTH_RENEWING, EngineStore, check_namespace, decode_data, encode_data, encode_key
 
 from .database import Database
 from .hub import SqliteHub
 
 #: Rows that one statement sweeps: other processes write in between.
 _SWEPT_AT_ONCE = 1_000
-#: A renewal that adds less to a record's life is left out, since each one is a write.
-_WORTH_RENEWING = 0.01
 
 
 class SqliteStore(EngineStore):
@@ -93,7 +91,7 @@ class SqliteStore(EngineStore):
         if not found:
             return None
         ((data, version, expires),) = found
-        if ttl is not None and abs(now + ttl - expires) > ttl * _WORTH_RENEWING:
+        if ttl is not None and abs(now + ttl - expires) > ttl * WORTH_RENEWING:
             await self.touch(key, ttl=ttl)
         return SessionRecord(decode_data(data), version)
 
