@@ -9,11 +9,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import AbstractContextManager
-from heapq import heappop, heappush
-from itertools import count
+from functools import partial
+from math import inf
 from typing import Any, Generic, TypeVar
 
-__all__ = ["Agenda", "Cancelled", "Event", "Guarded", "Job", "Later", "Task", "run_outside"]
+from .driving import Timer, Timers
+
+__all__ = ["Agenda", "Cancelled", "Event", "Guarded", "Job", "Task", "run_outside"]
 
 T = TypeVar("T")
 
@@ -205,17 +207,6 @@ class Task:
             callback(self)
 
 
-class Later:
-    """Something that is set for later."""
-
-    def __init__(self, callback: Callable[[], Any]) -> None:
-        self.callback: Callable[[], Any] | None = callback
-
-    def cancel(self) -> None:
-        """Let it not happen."""
-        self.callback = None
-
-
 class Agenda:
     """What is to be done, and when: an `mcp_sansio.stream_driver.Loop` for whoever runs what `soon` was given.
 
@@ -228,14 +219,11 @@ class Agenda:
         self.time = now
         self.call_soon = soon
         self._outside = outside
-        self._later: list[tuple[float, int, Later]] = []
-        self._numbers = count()
+        self._timers = Timers()
 
-    def call_at(self, when: float, callback: Callable[[], Any], /) -> Later:
+    def call_at(self, when: float, callback: Callable[[], Any], /) -> Timer:
         """Call back at that time."""
-        later = Later(callback)
-        heappush(self._later, (when, next(self._numbers), later))
-        return later
+        return self._timers.add(when, partial(self.call_soon, callback))
 
     def start(self, work: Awaitable[Any]) -> Task:
         """Run `work` beside what else there is."""
@@ -253,15 +241,10 @@ class Agenda:
 
     def pass_time(self) -> float | None:
         """Have done what is due; how many seconds are left until the next thing is, or ``None`` where there is none."""
-        while self._later:
-            when, _, later = self._later[0]
-            left = when - self.time()
-            if left > 0 and later.callback is not None:
-                return left
-            heappop(self._later)
-            if later.callback is not None:
-                self.call_soon(later.callback)
-        return None
+        now = self.time()
+        self._timers.ring(now)
+        left = self._timers.next - now
+        return None if left == inf else left
 
 
 class Guarded:
