@@ -93,3 +93,18 @@ async def test_options_of_its_connections(servers: Servers) -> None:
         async with Redis.from_url(servers["redis"].url) as client:
             assert "a-worker" in {entry["name"] for entry in await client.client_list()}
         assert await store.get("k") == SessionRecord({"n": 1}, 1)
+
+
+@pytest.mark.parametrize("connected", [True, False])
+async def test_a_cancellation_is_never_lost(servers: Servers, connected: bool) -> None:
+    for turns in range(60):  # of the event loop, so that it comes at each step of a use
+        async with asyncio.timeout(PATIENCE), RedisStore(servers["redis"].url, namespace=namespace()) as store:
+            if not connected:
+                await store.close()
+            use = asyncio.create_task(store.get("k"))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            was_wanted = use.cancel()
+            await asyncio.wait([use])
+            assert use.cancelled() == was_wanted
+            assert await store.get("k") is None

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from redis.asyncio import BlockingConnectionPool, Redis
@@ -70,6 +71,10 @@ class Server:
 
     async def ask(self, work: Callable[[Redis], Awaitable[Any]]) -> Any:
         """What `work` makes of the server. Raises `StoreUnavailable` and `StoreFull`."""
+        with _cancellable():
+            return await self._ask(work)
+
+    async def _ask(self, work: Callable[[Redis], Awaitable[Any]]) -> Any:
         client = await self._client.get()
         try:
             return await work(client)
@@ -90,7 +95,8 @@ class Server:
     async def _open(self) -> Redis:
         client = Redis.from_pool(self._pool())
         try:
-            await self._check(client)
+            with _cancellable():
+                await self._check(client)
         except BaseException as error:
             await client.aclose()
             if isinstance(error, RedisError | OSError):
@@ -102,6 +108,22 @@ class Server:
         key = self.key(b"schema")
         await client.set(key, SCHEMA_VERSION, nx=True)
         check_schema("Redis", int(await client.get(key) or SCHEMA_VERSION), SCHEMA_VERSION)
+
+
+@contextmanager
+def _cancellable() -> Iterator[None]:
+    """Raise the cancellation that came meanwhile, even if it was lost.
+
+    redis-py sends by ``asyncio.wait_for``, which on Python 3.11 loses a cancellation that comes as the sending ends.
+    """
+    task = asyncio.current_task()
+    assert task is not None
+    before = task.cancelling()
+    try:
+        yield
+    finally:
+        if task.cancelling() > before:
+            raise asyncio.CancelledError
 
 
 def _told(error: Exception) -> StoreFull | StoreUnavailable:
