@@ -135,10 +135,14 @@ def _core_cells(measured: dict[str, Any] | None) -> list[str]:
 def compared_table(measured: list[dict[str, Any]], *, exact: bool) -> list[list[str]]:
     """The contestants: the bare handler's rate, the shares of it, and how far ahead of the best peer we are."""
     names = list(measured[0]["cells"]) if measured else []
-    table = [["exchange", "revision", "bare", *(TITLES[name] for name in names if name != "bare"), "mcp-sansio is"]]
+    peers = any(row["ahead"] for row in measured)
+    head = ["exchange", "revision", "bare", *(TITLES[name] for name in names if name != "bare")]
+    table = [[*head, "mcp-sansio is"] if peers else head]
     for row in measured:
         shares = [share(row["cells"][name], exact=exact and name == "sansio") for name in names if name != "bare"]
-        table.append([row["title"], row["name"].rpartition("/")[2], bare(row), *shares, best_peer(row)])
+        table.append(
+            [row["title"], row["name"].rpartition("/")[2], bare(row), *shares, *([best_peer(row)] if peers else [])]
+        )
     return table
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from pathlib import Path
@@ -46,6 +47,15 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A Markdown table."""
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
+
+
+def by_revision(head: str, cells: Mapping[str, Sequence[str]]) -> str:
+    """A table with a row of `cells` for each name, one for each revision; revisions that are alike share a column."""
+    columns: dict[tuple[str, ...], list[str]] = {}
+    for number, adapter in enumerate(AdapterSet.default().adapters):
+        columns.setdefault(tuple(row[number] for row in cells.values()), []).append(adapter.version)
+    rows = [[name, *row] for name, *row in zip(cells, *columns, strict=True)]
+    return table([head, *map(", ".join, columns.values())], rows)
 
 
 def machine(steps: Mapping[Enum, Mapping[Enum, Enum]]) -> str:
@@ -142,11 +152,11 @@ def request() -> str:
 def methods() -> str:
     """The method of every operation, on every revision."""
     adapters = AdapterSet.default().adapters
-    rows = []
+    rows = {}
     for operation in Operation:
         names = [adapter.method_for(operation) for adapter in adapters]
-        rows.append([f"`{operation}`", *(f"`{name}`" if name else "" for name in names)])
-    return table(["operation", *(adapter.version for adapter in adapters)], rows)
+        rows[f"`{operation}`"] = [f"`{name}`" if name else "" for name in names]
+    return by_revision("operation", rows)
 
 
 def limits() -> str:
@@ -165,22 +175,29 @@ def limits() -> str:
 def revisions() -> str:
     """The flags of every revision."""
     adapters = AdapterSet.default().adapters
-    rows = [[f"`{flag}`", *("yes" if getattr(adapter, flag) else "" for adapter in adapters)] for flag in FLAGS]
-    return table(["flag", *(adapter.version for adapter in adapters)], rows)
+    return by_revision(
+        "flag", {f"`{flag}`": ["yes" if getattr(adapter, flag) else "" for adapter in adapters] for flag in FLAGS}
+    )
 
 
 def failures() -> str:
     """The JSON-RPC code and the HTTP status of every failure, on every revision."""
     adapters = AdapterSet.default().adapters
-    rows = []
+    rows = {}
     for kind in FailureKind:
         codes = [adapter.failures[kind] for adapter in adapters]
-        rows.append([f"`{kind}`", *(f"{code}, {status}" for code, status in codes)])
-    return table(["failure", *(adapter.version for adapter in adapters)], rows)
+        rows[f"`{kind}`"] = [f"{code}, {status}" for code, status in codes]
+    return by_revision("failure", rows)
 
 
 def behaviours(kind: str) -> str:
     """What the bindings of a kind do, as their suite found it when it last ran in full."""
+
+    def words(behaviour: str) -> str:
+        # Some tests are named for the case of the field that they are from, which says nothing here.
+        said = re.sub(r"^Case \d+( and \d+)* ", "", behaviour)
+        return said[0].upper() + said[1:]
+
     rows: dict[str, dict[str, str]] = json.loads(BEHAVIOURS.read_text("utf-8"))[kind]
     bindings = sorted({binding for held in rows.values() for binding in held})
     reasons = sorted({said for held in rows.values() for said in held.values()} - {"yes", "no"})
@@ -188,7 +205,9 @@ def behaviours(kind: str) -> str:
     def cell(said: str) -> str:
         return f"no ({reasons.index(said) + 1})" if said in reasons else said
 
-    lines = [[behaviour, *(cell(held.get(binding, "")) for binding in bindings)] for behaviour, held in rows.items()]
+    lines = [
+        [words(behaviour), *(cell(held.get(binding, "")) for binding in bindings)] for behaviour, held in rows.items()
+    ]
     notes = [f"{number}. {reason}" for number, reason in enumerate(reasons, 1)]
     return "\n".join([table(["", *bindings], lines), *notes, ""])
 

@@ -8,6 +8,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from docutils import nodes
+
 import mcp_sansio
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -22,7 +24,7 @@ exclude_patterns = ["_build", "_generated", "examples"]
 html_theme = "furo"
 html_show_copyright = False
 html_static_path = ["_static"]
-html_css_files = ["drawings.css"]
+html_css_files = ["site.css"]
 graphviz_output_format = "svg"
 html_title = f"mcp-sansio {version}"
 myst_enable_extensions = ["colon_fence", "deflist"]
@@ -70,9 +72,24 @@ def resolve_public_name(app: Any, env: Any, node: Any, contnode: Any) -> Any:
 def tidy_signature(
     app: Any, what: str, name: str, obj: Any, options: Any, signature: str | None, returns: str | None
 ) -> tuple[str | None, str | None]:
-    """Defaults that attrs makes (``NOTHING``) and lambdas are shown as ``...``, other functions by their name."""
-    made = re.sub(r"= (NOTHING\b|<function [\w.]*<lambda>>)", "= ...", signature or "")
-    return (re.sub(r"= <function ([\w.]+)>", r"= \1", made) if signature else signature), returns
+    """Defaults that are made (``NOTHING``, ``<factory>``) and lambdas are shown as ``...``, other functions by name."""
+    made = re.sub(r"= ?(NOTHING\b|<factory>|<function [\w.]*<lambda>>)", "= ...", signature or "")
+    return (re.sub(r"= <(built-in )?function ([\w.]+)>", r"= \2", made) if signature else signature), returns
+
+
+_DATE = re.compile(r"(\d{4}-\d\d-\d\d)")
+
+
+def keep_dates_whole(app: Any, doctree: nodes.document, page: str) -> None:
+    """In a table a date is not broken at its hyphens: a table that is too wide is scrolled."""
+    for entry in doctree.findall(nodes.entry):
+        for text in list(entry.findall(nodes.Text)):
+            if isinstance(text.parent, nodes.paragraph) and _DATE.search(text):
+                parts = (
+                    nodes.inline(part, part, classes=["date"]) if _DATE.fullmatch(part) else nodes.Text(part)
+                    for part in _DATE.split(text)
+                )
+                text.parent.replace(text, [*parts])
 
 
 # The pages include these, so they have to be there before the first page is read.
@@ -82,3 +99,4 @@ _tables.write(Path(__file__).parent / "_generated")
 def setup(app: Any) -> None:
     app.connect("missing-reference", resolve_public_name)
     app.connect("autodoc-process-signature", tidy_signature)
+    app.connect("doctree-resolved", keep_dates_whole)
