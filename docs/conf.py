@@ -30,6 +30,10 @@ html_title = f"mcp-sansio {version}"
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
 
+# Every link is to a site that answers programs, so none is left out. One that is slow today is asked again.
+linkcheck_retries = 3
+linkcheck_timeout = 30
+
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 # A parameter a line where a signature is long.

@@ -55,7 +55,7 @@ class Icon:
 
 @attrs.frozen(kw_only=True)
 class Implementation:
-    """Who a peer says it is. Nothing may be decided by it: it is not verified (basic, "Per-response fields")."""
+    """Who a peer says it is, unverified: nothing may be decided by it (basic, "Per-response protocol fields")."""
 
     name: str
     version: str

@@ -1,7 +1,7 @@
 """HTTP sessions, on the revisions that have them: what is stored, whose they are, and what of them is in flight here.
 
 A session's id travels in a header and is a credential; it is therefore bound to the principal that opened the session,
-and to anybody else the session does not exist (basic/security_best_practices, "Session Hijacking").
+and to anybody else the session does not exist (tutorials/security/security_best_practices, "Session Hijacking").
 """
 
 from __future__ import annotations

@@ -120,7 +120,8 @@ class StreamableTransaction(SessionTransaction):
             self._acknowledge(decoded)
 
     def _acknowledge(self, decoded: list[Decoded]) -> None:
-        # A malformed notification gets an error status and no response (basic/transports, "Sending Messages" 4).
+        # A malformed notification gets an error status and no response (basic/transports, "Sending Messages to the
+        # Server" 4).
         faulty = next((item for item in decoded if isinstance(item, DecodeFailure)), None)
         if faulty is not None:
             self.refuse(faulty.failure)
