@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol
 
 from .asker import Asker, Stop
+from .attempts import Attempts
 from .binding import ArgumentsInvalid
 from .call import Call
 from .dependencies import Scope
@@ -27,8 +28,8 @@ from .results import Unfit, completion_result, prompt_result, resource_result, t
 from .runtime import Runtime
 from .specs import CompletionRequest, PromptSpec, ResourceSpec, Spec
 from .storage import STORE_FAULT, StoreFull, StoreUnavailable
-from .types import JSON, CallToolResult, TextContent
-from .wire.json import encode, fault_of
+from .types import CallToolResult, TextContent
+from .wire.json import fault_of
 from .wording import short
 
 logger = logging.getLogger("mcp_sansio")
@@ -100,10 +101,8 @@ class Dispatcher:
     ) -> None:
         self.registry = registry
         self._runtime = runtime
-        self._states = states
+        self._attempts = Attempts(states, max_answers=max_answers, max_state=max_state)
         self._max_rounds = max_rounds
-        self._max_answers = max_answers
-        self._max_state = max_state
         self._announces = announces
         #: The outcome of a call that the registry alone can answer, or ``None`` for one that has to be run.
         self.immediate = Immediate(registry, supported, announces=announces).outcome
@@ -127,12 +126,33 @@ class Dispatcher:
         logger.error("%s %r failed", call.operation, call.target, exc_info=error)
         return Failure(FailureKind.INTERNAL, HANDLER_FAULT)
 
-    async def run(self, run: Run) -> Outcome:
-        """The outcome of a call. What it raises has to be given to `outcome_of`, unless it cancels the task."""
+    def run(self, run: Run) -> Awaitable[Outcome]:
+        """To be awaited for the outcome of a call.
+
+        What that raises has to be given to `outcome_of`, unless it cancels the task.
+        """
         call = run.call
         if call.request_state is not None or call.answers or not RESERVED_ARGUMENTS.isdisjoint(call.arguments):
-            await self._take_up(run)
-        attempt, asked = _RUN[call.operation], 0
+            return self._run_on(run)
+        return self._run(run)
+
+    async def _run_on(self, run: Run) -> Outcome:
+        """Run a call with what its previous attempt left, which is spent by that, unless this attempt fails."""
+        call = run.call
+        if self.asks_in_arguments(call):
+            take_answers(call)
+        left = await self._attempts.take_up(call, run.principal)
+        try:
+            outcome = await self._run(run)
+        except BaseException:
+            await self._attempts.put_back(call, run.principal, left)
+            raise
+        if isinstance(outcome, Failure):
+            await self._attempts.put_back(call, run.principal, left)
+        return outcome
+
+    async def _run(self, run: Run) -> Outcome:
+        attempt, asked = _RUN[run.call.operation], 0
         outcome: Outcome | None = None
         try:
             while outcome is None:
@@ -149,23 +169,7 @@ class Dispatcher:
             raise
         if run.scope is not None:
             await run.scope.close(None)
-        if isinstance(call.request_state, str):
-            await self._states.spend(call.request_state)
         return outcome
-
-    async def _take_up(self, run: Run) -> None:
-        """Give the call what its previous attempt left, and the answers that it brings. Raises `Rejected`."""
-        call = run.call
-        if self.asks_in_arguments(call):
-            take_answers(call)
-        if call.request_state is not None:
-            left = await self._states.open(call, run.principal, call.request_state)
-            call.state = left["state"]
-            # What the client says now outranks what it said before.
-            call.answers = {**left["answers"], **call.answers}
-        if len(call.answers) > self._max_answers:
-            text = f"a call may bring {self._max_answers} answers at most"
-            raise Rejected(Failure(FailureKind.TOO_MANY, text))
 
     async def _push(self, run: Run, needed: NeedInput, asked: int) -> None:
         """Have the questions of a handler answered, where they are pushed, so that it can be run again in place.
@@ -192,11 +196,7 @@ class Dispatcher:
             missing = asker.missing_capability(request)
             if missing is not None:
                 return missing
-        left = _left_behind(call, needed)
-        if left is not None and len(encode(left)) > self._max_state:
-            most = self._max_state
-            return Failure(FailureKind.TOO_LARGE, f"what a call has to keep for its next attempt is over {most} bytes")
-        token = None if left is None else await self._states.seal(call, run.principal, left)
+        token = await self._attempts.leave(call, run.principal, needed)
         return NeedsInput(dict(needed.requests), token, in_arguments=asker.rides_in_arguments(needed.requests))
 
     async def _call_tool(self, run: Run) -> Outcome:
@@ -353,16 +353,6 @@ def _check_need(needed: NeedInput) -> None:
             raise TypeError(f"the {what} is not JSON: {fault}") from None
     if not needed.requests and needed.state is None:
         raise ValueError("NeedInput asks nothing and leaves no state: the call could never go on") from None
-
-
-def _left_behind(call: Call, needed: NeedInput) -> JSON:
-    """What the next attempt of `call` will need, or ``None``: the handler's state, and the answers that there are.
-
-    A client answers what it was asked last, and need not repeat its earlier answers (basic/patterns/mrtr, "Client
-    Requirements"), but the handler starts over and would ask for them again. What is asked anew is not kept.
-    """
-    answers = {key: answer for key, answer in call.answers.items() if key not in needed.requests}
-    return {"state": needed.state, "answers": answers} if answers or needed.state is not None else None
 
 
 def _tool_error(text: str) -> CallToolResult:

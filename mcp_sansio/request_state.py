@@ -46,14 +46,25 @@ class StateCodec(Protocol):
         """A token for `state`, good for `call` when `principal` repeats it."""
 
     async def open(self, call: Call, principal: str | None, token: JSON) -> JSON:
-        """The state behind `token`. Raises the `refusal` for every fault of it."""
+        """The state behind `token`, which does not work again from now on, where that can be enforced.
 
-    async def spend(self, token: str) -> None:
-        """The call that brought `token` is complete: it must not work again, where that can be enforced."""
+        Raises the `refusal` for every fault of it. Who brings another call or principal must not spend it by that.
+        """
+
+    async def put_back(self, call: Call, principal: str | None, token: str, state: JSON) -> None:
+        """The call that opened `token` came to nothing: it is to work again, for `state`.
+
+        The task may have been cancelled by then.
+        """
 
 
 class StoredState:
-    """Keeps the state in the session store; the token is an unguessable key."""
+    """Keeps the state in the session store; the token is an unguessable key, together with what it is bound to.
+
+    Opening a token takes the state out of the store, which is one step there: of replays at the same moment one is
+    served, and whoever has another call or principal finds nothing. A call that fails has it put back for as long
+    again as it had at first. What a worker had taken when it was killed is lost, and its call is to be begun anew.
+    """
 
     def __init__(self, store: SessionStore) -> None:
         self._store = store
@@ -66,23 +77,25 @@ class StoredState:
     async def seal(self, call: Call, principal: str | None, state: JSON) -> str:
         """See `StateCodec.seal`."""
         token = self._runtime.token()
-        data = {"binding": binding_of(call, principal), "state": state}
-        await self._store.create(_key(token), data, ttl=self._ttl)
+        await self._keep(_key(call, principal, token), state)
         return token
 
     async def open(self, call: Call, principal: str | None, token: JSON) -> JSON:
         """See `StateCodec.open`."""
         if not isinstance(token, str) or len(token) > 128:
             raise refusal()
-        record = await self._store.get(_key(token))
-        if record is None or record.data["binding"] != binding_of(call, principal):
+        record = await self._store.take(_key(call, principal, token))
+        if record is None:
             raise refusal()
         return record.data["state"]
 
-    async def spend(self, token: str) -> None:
-        """See `StateCodec.spend`."""
-        await self._store.delete(_key(token))
+    async def put_back(self, call: Call, principal: str | None, token: str, state: JSON) -> None:
+        """See `StateCodec.put_back`."""
+        await self._keep(_key(call, principal, token), state)
+
+    async def _keep(self, key: str, state: JSON) -> None:
+        await self._store.create(key, {"state": state}, ttl=self._ttl)
 
 
-def _key(token: str) -> str:
-    return f"state:{token}"
+def _key(call: Call, principal: str | None, token: str) -> str:
+    return f"state:{binding_of(call, principal)}:{token}"

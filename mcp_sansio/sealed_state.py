@@ -35,8 +35,8 @@ class SealedState:
     seals with it: first ``[old, new]`` everywhere, then ``[new, old]``, and ``[new]`` once `Config.state_ttl` is over.
     A key is good for 2³² tokens.
 
-    What a store can do and this cannot: a token is not spent by the call that it completes. Until it expires, whoever
-    has it may complete the same call with it again.
+    What a store can do and this cannot: a token is not spent by the call that opens it. Until it expires, its principal
+    may make the same call with it again, also several times at the same moment.
 
     Raises ``ValueError`` where there is no key, or one of another size, and ``ImportError`` where the cryptography
     package is missing.
@@ -83,8 +83,8 @@ class SealedState:
             raise refusal()
         return decode(plain[_EXPIRY.size :])
 
-    async def spend(self, token: str) -> None:
-        """See `StateCodec.spend`: nobody remembers that a token was used."""
+    async def put_back(self, call: Call, principal: str | None, token: str, state: JSON) -> None:
+        """See `StateCodec.put_back`: nobody remembers that a token was used."""
 
     def _bytes(self, token: JSON) -> bytes:
         """What `token` is the text of. Raises the refusal for every text but the one that was given out for it."""

@@ -78,6 +78,12 @@ class SessionStore(Protocol):
     async def delete(self, key: str) -> None:
         """Forget the record, if there is one."""
 
+    async def take(self, key: str) -> SessionRecord | None:
+        """The live record under `key`, which is forgotten in the same step, or ``None``.
+
+        Of any number who take it at the same moment, at any workers, one gets it.
+        """
+
 
 @attrs.define
 class _Entry:
@@ -147,6 +153,12 @@ class MemorySessionStore:
     async def delete(self, key: str) -> None:
         """See `SessionStore.delete`."""
         self._drop(key)
+
+    async def take(self, key: str) -> SessionRecord | None:
+        """See `SessionStore.take`."""
+        self._sweep()
+        entry = self._drop(key)
+        return None if entry is None else SessionRecord(msgspec.json.decode(entry.data), entry.version)
 
     def _renew(self, key: str, ttl: float) -> bool:
         entry = self._drop(key)

@@ -60,6 +60,7 @@ RINGS = {
     "providers": 2,
     "checks": 2,
     "exchange": 2,
+    "attempts": 2,
     "dispatcher": 2,
     "immediate": 2,
     "driving": 2,

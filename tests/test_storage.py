@@ -55,6 +55,7 @@ def test_create_get_save_delete() -> None:
     assert now(held.get("k")) == SessionRecord({"a": 3}, 2)
     now(held.delete("k"))
     now(held.delete("k"))
+    assert now(held.take("k")) is None
     assert (now(held.get("k")), now(held.save("k", {}, expected=2, ttl=1)), now(held.touch("k", ttl=1))) == (
         None,
         False,
@@ -72,6 +73,17 @@ def test_a_record_is_nobodys_to_change() -> None:
     assert first is not None
     first.data["list"].append(3)
     assert now(held.get("k")) == SessionRecord({"list": [1]}, 1)
+
+
+def test_what_is_taken_is_gone() -> None:
+    held, clock = store()
+    now(held.create("k", {"a": [1]}, ttl=10))
+    now(held.save("k", {"a": [2]}, expected=1, ttl=10))
+    assert now(held.take("k")) == SessionRecord({"a": [2]}, 2)
+    assert (now(held.take("k")), now(held.get("k")), len(held), held._queues) == (None, None, 0, {})
+    assert now(held.create("k", {"a": [3]}, ttl=10)) is True
+    clock.advance(10)
+    assert now(held.take("k")) is None
 
 
 def test_a_look_can_renew() -> None:
@@ -176,6 +188,12 @@ class StoreMachine(RuleBasedStateMachine):
     def delete(self, key: str) -> None:
         now(self.store.delete(key))
         self.model.pop(key, None)
+
+    @rule(key=keys)
+    def take(self, key: str) -> None:
+        live = self.live(key)
+        data, version, _ = self.model.pop(key, (0, 0, 0.0))
+        assert now(self.store.take(key)) == (SessionRecord({"n": data}, version) if live else None)
 
     @rule(seconds=st.sampled_from([0.5, 1.0, 3.0]))
     def wait(self, seconds: float) -> None:

@@ -103,8 +103,8 @@ def test_an_answer_is_dropped_when_its_question_is_put_again() -> None:
     # Without a new answer the question is put once more, rather than the old answer read once more.
     third = call(simulation, "insist", requestState=second["requestState"])
     assert third["inputRequests"] == {"age": question("Age?")}
-    last = call(simulation, "insist", inputResponses={"age": accepted(years=7)}, requestState=second["requestState"])
-    assert last == {"resultType": "complete", "content": [{"type": "text", "text": "7 after 2"}]}
+    last = call(simulation, "insist", inputResponses={"age": accepted(years=7)}, requestState=third["requestState"])
+    assert last == {"resultType": "complete", "content": [{"type": "text", "text": "7 after 1"}]}
 
 
 def test_answers_that_are_kept_are_bounded() -> None:

@@ -90,8 +90,26 @@ async def test_what_one_worker_keeps_the_other_has(opened: Open) -> None:
         assert await one.store.get("k", ttl=10) is None
         assert await one.store.save("k", {}, expected=2, ttl=10) is False
         assert await one.store.touch("k", ttl=10) is False
+        assert await one.store.take("k") is None
         assert await one.store.create("k", {"a": 5}, ttl=10) is True
         assert await other.store.get("k") == SessionRecord({"a": 5}, 1)
+
+
+async def test_what_one_worker_takes_no_other_has(opened: Open) -> None:
+    async with two(opened) as (one, other):
+        await one.store.create("k", {"a": 1}, ttl=10)
+        await one.store.create("beside", {"a": 2}, ttl=10)
+        await one.store.save("k", {"a": 3}, expected=1, ttl=10)
+        assert await other.store.take("k") == SessionRecord({"a": 3}, 2)
+        for worker in (one, other):
+            assert await worker.store.take("k") is None
+            assert await worker.store.get("k") is None
+            assert await worker.store.touch("k", ttl=10) is False
+            assert await worker.store.save("k", {}, expected=2, ttl=10) is False
+        assert await other.store.get("beside") == SessionRecord({"a": 2}, 1)
+        # A key that was taken is a key like any other.
+        assert await one.store.create("k", {"a": 4}, ttl=10) is True
+        assert await other.store.take("k") == SessionRecord({"a": 4}, 1)
 
 
 @pytest.mark.parametrize("data", VALUES.values(), ids=VALUES)
@@ -105,6 +123,9 @@ async def test_data_comes_back_as_it_was(opened: Open, data: Any) -> None:
         saved = await one.store.get("k")
         assert saved is not None
         assert (exactly(saved.data), saved.version) == (exactly(data), 2)
+        taken = await other.store.take("k")
+        assert taken is not None
+        assert (exactly(taken.data), taken.version) == (exactly(data), 2)
 
 
 async def test_keys_of_any_characters_are_keys_of_their_own(opened: Open) -> None:
@@ -119,6 +140,11 @@ async def test_keys_of_any_characters_are_keys_of_their_own(opened: Open) -> Non
             assert await one.store.get(key, ttl=10) == SessionRecord({"saved": name}, 2)
             await one.store.delete(key)
             assert await other.store.get(key) is None
+        for name, key in KEYS.items():
+            await one.store.create(key, {"taken": name}, ttl=10)
+        for name, key in KEYS.items():
+            assert await other.store.take(key) == SessionRecord({"taken": name}, 1)
+            assert await one.store.get(key) is None
 
 
 async def test_data_that_is_not_json_changes_nothing(opened: Open) -> None:
@@ -147,6 +173,32 @@ async def test_of_fifty_that_create_one_does(opened: Open) -> None:
         made = await within(asyncio.gather(*(workers[n % 2].store.create("k", {"by": n}, ttl=10) for n in range(50))))
         assert made.count(True) == 1
         assert await workers[0].store.get("k") == SessionRecord({"by": made.index(True)}, 1)
+
+
+async def test_of_fifty_that_take_one_does(opened: Open) -> None:
+    async with two(opened) as workers:
+        for number in range(5):
+            await workers[0].store.create("k", {"n": number}, ttl=100)
+            taken = await within(asyncio.gather(*(workers[n % 2].store.take("k") for n in range(50))))
+            assert [record for record in taken if record is not None] == [SessionRecord({"n": number}, 1)]
+            assert await workers[1].store.get("k") is None
+
+
+async def test_fifty_that_pass_a_record_on_lose_nothing_of_it(opened: Open) -> None:
+    """Each takes it and puts it back with a name more: whoever has it has all that the others wrote."""
+
+    async def sign(worker: Worker, name: str) -> None:
+        while (record := await worker.store.take("k")) is None:
+            await asyncio.sleep(0.001)
+        assert await worker.store.create("k", {"by": [*record.data["by"], name]}, ttl=100) is True
+
+    async with two(opened) as workers:
+        await workers[0].store.create("k", {"by": []}, ttl=100)
+        names = [f"writer {n}" for n in range(50)]
+        await within(asyncio.gather(*(sign(workers[n % 2], name) for n, name in enumerate(names))))
+        record = await workers[1].store.take("k")
+        assert record is not None
+        assert sorted(record.data["by"]) == sorted(names)
 
 
 async def test_fifty_writers_lose_no_write(opened: Open) -> None:
@@ -180,6 +232,7 @@ async def test_records_expire(opened: Open) -> None:
         assert await other.store.get("short") is None
         assert await other.store.get("short", ttl=50) is None
         assert await other.store.touch("short", ttl=50) is False
+        assert await other.store.take("short") is None
         assert await other.store.save("short", {}, expected=1, ttl=50) is False
         assert await other.store.get("long") is not None
         assert await other.store.create("short", {"again": 1}, ttl=50) is True

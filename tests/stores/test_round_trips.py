@@ -22,8 +22,11 @@ TestClient, TestServer = (getattr(support.need("aiohttp.test_utils"), name) for 
 JSON = dict[str, Any]
 FORM = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
 SESSIONS = ("2025-03-26", "2025-06-18", "2025-11-25")
+#: Whose questions ride in results, with what is to come back as arguments.
+IN_ARGUMENTS = "2025-03-26"
 STATELESS = "2026-07-28"
 META = "io.modelcontextprotocol/"
+ANSWER = {"name": {"action": "accept", "content": {"name": "Ada"}}}
 #: A call is made so often, and what it costs is the least of it: what else goes on can only add to that. A store begins
 #: with a sweep and a hub with listening, and psycopg prepares a statement that comes for the sixth time.
 CALLS = 12
@@ -126,16 +129,17 @@ class Site:
         async with await self._post({"method": "notifications/initialized"}):
             pass
 
-    async def call(self, name: str, **params: Any) -> JSON:
-        """The result of a call in the session, or outside of any where there is none."""
+    async def call(self, name: str, *, arguments: JSON | None = None, **params: Any) -> JSON:
+        """The result of a call in the session, or outside of any where there is none; the reply of one that fails."""
         headers = {}
         if not self._headers:
             headers = {"MCP-Protocol-Version": STATELESS, "Mcp-Method": "tools/call", "Mcp-Name": name}
             about = {"clientInfo": {"name": "c", "version": "1"}, "clientCapabilities": {"elicitation": {"form": {}}}}
             params["_meta"] = {META + key: value for key, value in {**about, "protocolVersion": STATELESS}.items()}
-        message = {"id": 1, "method": "tools/call", "params": {"name": name, "arguments": {}, **params}}
+        message = {"id": 1, "method": "tools/call", "params": {"name": name, "arguments": arguments or {}, **params}}
         async with await self._post(message, headers) as response:
-            result: JSON = (await response.json())["result"]
+            message = await response.json()
+        result: JSON = message.get("result", message)
         return result
 
     async def costs(self, work: Callable[[], Awaitable[JSON]]) -> tuple[int, JSON]:
@@ -167,6 +171,11 @@ def registry() -> Registry:
         if ex.state is None:
             raise NeedInput({"name": question}, state={"kept": 1})
         return f"{(await ex.ask('name', question))['name']} {ex.state['kept']}"
+
+    @made.tool
+    async def insist(ex: Exchange) -> str:
+        """Ask again whatever the answer."""
+        raise NeedInput({"name": elicit("Who?", FORM)}, state={"kept": 1})
 
     return made
 
@@ -239,12 +248,48 @@ async def test_a_call_without_a_session_asks_no_engine(opened: Open) -> None:
         assert (trips, result["content"][0]["text"]) == (0, "hello")
 
 
-async def test_each_round_of_a_call_with_state_asks_the_engine_once_and_its_end_once_more(opened: Open) -> None:
+async def test_each_round_of_a_call_with_state_asks_the_engine_once(opened: Open) -> None:
     async with opened() as site:
         trips, first = await site.costs(lambda: site.call("ask"))
         assert (trips, list(first["inputRequests"])) == (1, ["name"])
         states = [(await site.call("ask"))["requestState"] for _ in range(CALLS)]
-        answer = {"name": {"action": "accept", "content": {"name": "Ada"}}}
-        trips, second = await site.costs(lambda: site.call("ask", inputResponses=answer, requestState=states.pop()))
-        # What was left is looked up for the handler, and forgotten once that is through: who fails may try again.
+        trips, second = await site.costs(lambda: site.call("ask", inputResponses=ANSWER, requestState=states.pop()))
+        # What was left is had for the handler and spent on the same way.
+        assert (trips, second["content"][0]["text"]) == (1, "Ada 1")
+
+
+async def test_a_round_that_asks_again_asks_the_engine_twice(opened: Open) -> None:
+    """What was left is needed before the handler runs, and what is left anew is known after it: that cannot be one."""
+    async with opened() as site:
+        states = [(await site.call("insist"))["requestState"] for _ in range(CALLS)]
+        trips, again = await site.costs(lambda: site.call("insist", inputResponses=ANSWER, requestState=states.pop()))
+        assert (trips, list(again["inputRequests"])) == (2, ["name"])
+
+
+async def test_in_a_session_state_adds_one_round_trip_to_each_round(opened: Open) -> None:
+    async with opened() as site:
+        await site.open_session(IN_ARGUMENTS)
+
+        async def ask(**arguments: Any) -> JSON:
+            return await site.call("ask", arguments=arguments)
+
+        def left(result: JSON) -> str:
+            return result["_meta"]["mcp-sansio/input-required"]["requestState"]  # type: ignore[no-any-return]
+
+        trips, first = await site.costs(ask)
+        assert (trips, bool(left(first))) == (2, True)
+        states = [left(await ask()) for _ in range(CALLS)]
+        trips, second = await site.costs(lambda: ask(mcpAnswers=ANSWER, mcpState=states.pop()))
         assert (trips, second["content"][0]["text"]) == (2, "Ada 1")
+
+
+async def test_a_round_that_fails_asks_the_engine_once_more(opened: Open) -> None:
+    """What was left is put back, so that the client may try again with the same."""
+    async with opened() as site:
+        state = (await site.call("ask"))["requestState"]
+        malformed = {"name": {"action": "accept", "content": {"name": 1}}}
+        trips, failed = await site.costs(lambda: site.call("ask", inputResponses=malformed, requestState=state))
+        text = "the answer to 'name' is malformed: content.name must be of type string"
+        assert (trips, failed["error"]["message"]) == (2, text)
+        done = await site.call("ask", inputResponses=ANSWER, requestState=state)
+        assert done["content"][0]["text"] == "Ada 1"

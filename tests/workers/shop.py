@@ -54,6 +54,16 @@ def shop(folder: Path, sleep: Callable[[float], Awaitable[object]]) -> Registry:
         raise NeedInput({"sure": elicit("Sure?")}, state={"amount": amount})
 
     @registry.tool
+    async def pay(ex: Exchange, at: str) -> str:
+        """Leave state behind, ask, and take a while over the answer."""
+        if not ex.answered("sure"):
+            raise NeedInput({"sure": elicit("Sure?")}, state={"paid": at})
+        with (folder / f"{at}.ran").open("a") as runs:
+            runs.write(f"{os.getpid()}\n")
+        await gate(at)
+        return f"paid {ex.state['paid']}"
+
+    @registry.tool
     async def say(ex: Exchange) -> str:
         """Log at three levels."""
         for level in ("debug", "warning", "error"):

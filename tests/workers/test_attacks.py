@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +108,30 @@ async def test_another_principals_state(engine: str, sealed: bool, engines: Engi
         assert text_of(done.message) == "refunded 5 of 5"
         if not sealed:  # it is spent, everywhere
             assert await everywhere(held, ada, "POST", again(ada, token)) == refused
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+async def test_a_state_that_is_replayed_at_the_same_moment(engine: str, engines: Engines, tmp_path: Path) -> None:
+    """One of them runs, wherever they come in; the others get the one refusal, before it is done and after."""
+    async with fleet(3, tmp_path / "fleet", **engines.options(engine)) as held:
+        client = held.client(speak.VERSIONS[0], user="ada")
+        token = (await client.call("pay", at="pay"))["result"]["requestState"]
+        params = {"inputResponses": {"sure": elicit_accept()}, "requestState": token}
+        again = client.message("tools/call", {"name": "pay", "arguments": {"at": "pay"}, **params})
+        replays = [asyncio.create_task(held.at(held.workers[n % 3], client).post(again)) for n in range(12)]
+        await held.happened("pay.waiting")
+        refused = []
+        while len(replays) > 1:
+            over, _ = await asyncio.wait(replays, return_when=asyncio.FIRST_COMPLETED)
+            refused += [await task for task in over]
+            replays = [task for task in replays if task not in over]
+        assert len({seen(answer) for answer in refused}) == 1
+        assert (refused[0].status, STATE_REFUSAL.encode() in refused[0].body) == (400, True)
+        held.open_gate("pay")
+        assert text_of((await replays[0]).message) == "paid pay"
+        assert len((held.folder / "pay.ran").read_text().split()) == 1
+        assert await everywhere(held, client, "POST", again) == {seen(refused[0])}
+        assert held.errors() == ""
 
 
 @pytest.mark.parametrize("engine", ENGINES)

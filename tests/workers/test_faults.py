@@ -114,6 +114,73 @@ async def test_the_worker_that_ended_a_call_with_a_question_is_killed(
         assert text_of((await client.post(again)).message) == "refunded 5 of 5"
 
 
+def paying(client: Client, at: str, token: str) -> Any:
+    """The round of a call that answers what its first round asked."""
+    params = {"inputResponses": {"sure": elicit_accept()}, "requestState": token}
+    return client.message("tools/call", {"name": "pay", "arguments": {"at": at}, **params})
+
+
+@pytest.mark.parametrize("sealed", [False, True], ids=["stored", "sealed"])
+@pytest.mark.parametrize("engine", ENGINES)
+async def test_the_worker_that_goes_on_with_an_answer_is_killed(
+    engine: str, sealed: bool, engines: Engines, tmp_path: Path
+) -> None:
+    """The call fails with its connection. What its first round left in an engine is spent, and it is begun anew."""
+    options = engines.options(engine) | ({"sealed": [bytes(range(32)).hex()]} if sealed else {})
+    async with fleet(2, tmp_path / "fleet", **options) as held:
+        going_on = held.workers[0]
+        client = held.client(speak.VERSIONS[0])
+        lost, other = [(await client.call("pay", at=at))["result"]["requestState"] for at in ("lost", "other")]
+        failing = asyncio.create_task(held.at(going_on, client).post(paying(client, "lost", lost)))
+        unaffected = asyncio.create_task(held.at(held.workers[1], client).post(paying(client, "other", other)))
+        for at in ("lost", "other"):
+            await held.happened(f"{at}.waiting")
+        await going_on.kill()
+        held.workers.remove(going_on)
+        with pytest.raises((OSError, ClientError)):
+            await failing
+        for at in ("lost", "other", "anew"):
+            held.open_gate(at)
+        assert text_of((await unaffected).message) == "paid other"
+        again = await client.post(paying(client, "lost", lost))
+        if sealed:
+            assert text_of(again.message) == "paid lost"
+        else:
+            assert (again.status, again.message["error"]["message"]) == (
+                400, "requestState is not valid for this call; start the call again without it",
+            )  # fmt: skip
+        anew = (await client.call("pay", at="anew"))["result"]["requestState"]
+        assert text_of((await client.post(paying(client, "anew", anew))).message) == "paid anew"
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+async def test_a_client_that_left_comes_back_to_another_worker(engine: str, engines: Engines, tmp_path: Path) -> None:
+    """What its call was left is put back by the worker that gave the call up."""
+    async with fleet(2, tmp_path / "fleet", **engines.options(engine)) as held:
+        one, other = held.workers
+        client = held.client(speak.VERSIONS[0])
+        token = (await client.call("pay", at="left"))["result"]["requestState"]
+        leaving = asyncio.create_task(held.at(one, client).post(paying(client, "left", token)))
+        await held.happened("left.waiting")
+        refused = await held.at(other, client).post(paying(client, "left", token))
+        assert refused.status == 400, "it runs somewhere"
+        leaving.cancel()
+        await asyncio.wait([leaving])
+        ran = [str(one.pid), str(other.pid)]
+
+        async def opened_once_it_runs_again() -> None:
+            await until(lambda: (held.folder / "left.ran").read_text().split() == ran, "it runs again")
+            held.open_gate("left")
+
+        opening = asyncio.create_task(opened_once_it_runs_again())
+        async with asyncio.timeout(PATIENCE):
+            while (answered := await held.at(other, client).post(paying(client, "left", token))).status == 400:
+                pass
+        await opening
+        assert text_of(answered.message) == "paid left"
+        assert held.errors() == ""
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 async def test_a_worker_that_is_stopped_finishes_its_calls(engine: str, engines: Engines, tmp_path: Path) -> None:
     """Those that are waited for here, and those that are come back for elsewhere; its listeners go elsewhere, too."""
@@ -187,6 +254,9 @@ async def test_the_engine_is_killed_and_comes_back(engine: str, tmp_path: Path) 
             assert [text_of(await client.call("count")) for _ in range(3)] == ["1", "2", "3"]
             await client.post(client.message("resources/subscribe", {"uri": "bread://rye"}))
             calling = client.calling("slow", id="slow", token="t", at="slow")
+            token = (await stateless.call("pay", at="pay"))["result"]["requestState"]
+            payment = asyncio.create_task(stateless.post(paying(stateless, "pay", token)))
+            await held.happened("pay.waiting")
             async with (
                 client.listening() as listening,
                 client.streaming(calling) as running,
@@ -203,8 +273,10 @@ async def test_the_engine_is_killed_and_comes_back(engine: str, tmp_path: Path) 
                 asked_anew = await stateless.post(stateless.calling("refund"))
                 assert asked_anew.status == 503
                 assert text_of(await stateless.call("who")).isdigit()
-                for gate in ("slow-1", "slow-2"):
+                for gate in ("pay", "slow-1", "slow-2"):
                     held.open_gate(gate)
+                # It had from the engine what it needed.
+                assert text_of((await payment).message) == "paid pay"
                 assert [text_of(message) for message in (await running.rest())[-1:]] == ["done"]
                 server.start()
                 await in_service(client)

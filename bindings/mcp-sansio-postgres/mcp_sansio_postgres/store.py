@@ -47,6 +47,10 @@ WHERE namespace = %(namespace)s AND key = %(key)s AND expires > now()
 RETURNING 1
 """
 _DELETE = "DELETE FROM mcp_sansio_records WHERE namespace = %(namespace)s AND key = %(key)s RETURNING 1"
+_TAKE = """
+DELETE FROM mcp_sansio_records WHERE namespace = %(namespace)s AND key = %(key)s AND expires > now()
+RETURNING data, version
+"""
 #: So many at once: others write in between, and nobody waits for what another worker sweeps already.
 _SWEEP = """
 WITH expired AS (
@@ -121,7 +125,7 @@ class PostgresStore(EngineStore):
             rows = await self._server.run(_GET, self._of(key))
         else:
             rows = await self._server.run(_GET_AND_RENEW, self._of(key, ttl) | {"worth": ttl * WORTH_RENEWING})
-        return SessionRecord(decode_data(rows[0][0]), rows[0][1]) if rows else None
+        return _record(rows)
 
     async def save(self, key: str, data: Mapping[str, Any], *, expected: int, ttl: float) -> bool:
         """See `mcp_sansio.SessionStore.save`."""
@@ -136,6 +140,10 @@ class PostgresStore(EngineStore):
         """See `mcp_sansio.SessionStore.delete`."""
         await self._server.run(_DELETE, self._of(key))
 
+    async def take(self, key: str) -> SessionRecord | None:
+        """See `mcp_sansio.SessionStore.take`."""
+        return _record(await self._server.run(_TAKE, self._of(key)))
+
     async def sweep(self) -> None:
         """Remove what has expired, which happens by itself every `sweep_every` seconds."""
         while await self._server.run(_SWEEP, {"namespace": self._namespace}):
@@ -144,3 +152,7 @@ class PostgresStore(EngineStore):
 
     def _of(self, key: str, ttl: float = 0.0) -> dict[str, Any]:
         return {"namespace": self._namespace, "key": encode_key(key), "ttl": float(min(ttl, _LONGEST))}
+
+
+def _record(rows: list[Any]) -> SessionRecord | None:
+    return SessionRecord(decode_data(rows[0][0]), rows[0][1]) if rows else None

@@ -80,10 +80,7 @@ class RedisStore(EngineStore):
             value = await self._server.ask(lambda client: client.get(name))
         else:
             value = await self._server.ask(lambda client: client.getex(name, px=_milliseconds(ttl)))
-        if value is None:
-            return None
-        version, _, text = value.partition(b":")
-        return SessionRecord(decode_data(text), int(version))
+        return _unpacked(value)
 
     async def save(self, key: str, data: Mapping[str, Any], *, expected: int, ttl: float) -> bool:
         """See `mcp_sansio.SessionStore.save`."""
@@ -100,12 +97,24 @@ class RedisStore(EngineStore):
         name = self._key(key)
         await self._server.ask(lambda client: client.delete(name))
 
+    async def take(self, key: str) -> SessionRecord | None:
+        """See `mcp_sansio.SessionStore.take`."""
+        name = self._key(key)
+        return _unpacked(await self._server.ask(lambda client: client.getdel(name)))
+
     def _key(self, key: str) -> bytes:
         return self._server.key(b"record", encode_key(key))
 
 
 def _packed(version: int, data: Mapping[str, Any]) -> bytes:
     return b"%d:" % version + encode_data(data)
+
+
+def _unpacked(value: bytes | None) -> SessionRecord | None:
+    if value is None:
+        return None
+    version, _, text = value.partition(b":")
+    return SessionRecord(decode_data(text), int(version))
 
 
 def _milliseconds(ttl: float) -> int:

@@ -120,6 +120,14 @@ class SqliteStore(EngineStore):
             "DELETE FROM mcp_sansio_records WHERE namespace = ? AND key = ?", self._namespace, encode_key(key)
         )
 
+    async def take(self, key: str) -> SessionRecord | None:
+        """See `mcp_sansio.SessionStore.take`."""
+        taken = await self._database.run(
+            "DELETE FROM mcp_sansio_records WHERE namespace = ? AND key = ? AND expires > ? RETURNING data, version",
+            self._namespace, encode_key(key), self._clock(),
+        )  # fmt: skip
+        return SessionRecord(decode_data(taken[0][0]), taken[0][1]) if taken else None
+
     async def sweep(self) -> None:
         """Remove what has expired, which happens by itself every `sweep_every` seconds."""
         swept = _SWEPT_AT_ONCE
