@@ -78,21 +78,16 @@ from .types import (
     ImageContent,
     Implementation,
     LogLevel,
-    Prompt,
-    PromptArgument,
     PromptMessage,
     ReadResourceResult,
-    Resource,
     ResourceLink,
-    ResourceTemplate,
-    ServerDescription,
     TextContent,
     TextResourceContents,
-    Tool,
     ToolAnnotations,
 )
 
 if TYPE_CHECKING:
+    from .catalogue import Prompt, PromptArgument, Resource, ResourceTemplate, ServerDescription, Tool
     from .client import (
         Answered,
         BlockingApi,
@@ -280,6 +275,9 @@ __all__ = [
 
 #: Where the names are that are loaded later, unless it is the client role.
 _LATER = {
+    **dict.fromkeys(
+        ("Prompt", "PromptArgument", "Resource", "ResourceTemplate", "ServerDescription", "Tool"), "catalogue"
+    ),
     "BlockingTransaction": "server.blocking",
     "ChannelDriver": "server.channel_driver",
     "SealedState": "sealed_state",

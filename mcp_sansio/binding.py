@@ -22,7 +22,6 @@ from typing import (
     is_typeddict,
 )
 
-import attrs
 import msgspec
 from msgspec.inspect import CustomType
 
@@ -53,8 +52,7 @@ class ResultInvalid(McpError):
         super().__init__(f"{where}: the returned value does not fit the output schema: {text}")
 
 
-@attrs.frozen(eq=False)
-class Bound:
+class Bound(msgspec.Struct, frozen=True, eq=False):
     """A handler and how to call it.
 
     `name` is the function's, `description` its docstring (dedented) or ``None``. `output_schema` is ``None`` where the
@@ -74,11 +72,11 @@ class Bound:
     #: Gives the keyword arguments of `fn` for the JSON object of a call's arguments, without the exchange and the
     #: dependencies. Raises `ArgumentsInvalid` with every fault. Properties that are not declared are ignored, unless
     #: the schema says otherwise.
-    parse: Parse = attrs.field(repr=False)
+    parse: Parse
     #: Gives the JSON value of what `fn` returned, checked against `output_schema` where there is one. NaN and infinity
     #: are left in; the caller checks for them. Raises `ResultInvalid`, and ``TypeError`` for a value that has no form
     #: in JSON.
-    structured: Callable[[Any], JSON] = attrs.field(repr=False)
+    structured: Callable[[Any], JSON]
 
     @property
     def takes_exchange(self) -> bool:

@@ -61,12 +61,11 @@ def fault_of(error: msgspec.ValidationError) -> Fault:
     return (place[1] if place else "$"), short(text)
 
 
-@attrs.define
-class _Walk:
+class _Walk(msgspec.Struct):
     """One walk. Each method adds the faults of `value`, and gives it back with the integers that the type wants."""
 
     output: bool
-    faults: list[Fault] = attrs.field(factory=list)
+    faults: list[Fault] = msgspec.field(default_factory=list)
 
     def add(self, path: Path, message: str) -> None:
         if len(self.faults) < MAX_FAULTS:

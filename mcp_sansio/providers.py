@@ -6,13 +6,12 @@ import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, get_type_hints
 
-import attrs
+import msgspec
 
 from .errors import DeclarationError
 
 
-@attrs.frozen
-class Provider:
+class Provider(msgspec.Struct, frozen=True):
     """How to make a dependency: `make` takes keyword arguments by the annotations in `needs`."""
 
     make: Callable[..., Any]

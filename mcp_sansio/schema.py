@@ -9,7 +9,6 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import attrs
 import msgspec
 
 from . import foreign
@@ -173,8 +172,7 @@ def _check_ends(start: Node, edges: Mapping[int, list[JSON]], done: set[int]) ->
 # Headers that mirror arguments
 
 
-@attrs.frozen
-class HeaderParam:
+class HeaderParam(msgspec.Struct, frozen=True):
     """An argument that HTTP clients repeat in the header ``Mcp-Param-<name>``.
 
     `path` is the chain of properties that leads to it, `type` one of ``string``, ``integer`` and ``boolean``.

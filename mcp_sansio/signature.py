@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, get_type_hints
 
-import attrs
+import msgspec
 
 from .errors import DeclarationError
 
@@ -28,8 +28,7 @@ class Param(NamedTuple):
     default: Any
 
 
-@attrs.frozen
-class Signature:
+class Signature(msgspec.Struct, frozen=True):
     """What a callable says of itself. `returns` is the annotation of its result, or `EMPTY`."""
 
     name: str

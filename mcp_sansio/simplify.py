@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import attrs
+import msgspec
 
 from .errors import DeclarationError
 from .nodes import MAX_EXPANDED, MISSING, Pointer, map_children, nodes_of, resolve
@@ -53,8 +53,7 @@ _NOTES = frozenset(
 )
 
 
-@attrs.define
-class _Simplifier:
+class _Simplifier(msgspec.Struct):
     """Writes out one schema. `size` counts what was written."""
 
     root: Mapping[str, JSON]

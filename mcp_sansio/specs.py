@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Any, Literal, Self
 
 import attrs
+import msgspec
 
 from .binding import Bound
 from .schema import HeaderParam
@@ -30,8 +31,7 @@ class CacheHint:
     scope: Literal["public", "private"] = "private"
 
 
-@attrs.frozen(kw_only=True, eq=False)
-class Spec:
+class Spec(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """What all declarations have in common.
 
     `serial` numbers the declarations of a registry; lists are in its order, and cursors point into it. `since` names
@@ -49,8 +49,8 @@ class Spec:
     blocking: bool = True
 
 
-@attrs.frozen(kw_only=True, eq=False)
-class ToolSpec(Spec):
+# `dict` is for the cached properties.
+class ToolSpec(Spec, frozen=True, kw_only=True, eq=False, dict=True):
     """A tool.
 
     `streaming` starts the reply as a stream at once. `poll_after` (seconds) lets go of a streaming connection after
@@ -80,8 +80,7 @@ class ToolSpec(Spec):
         return self.output_schema if self.verbatim_schema else simplified(self.output_schema, nullable=True)
 
 
-@attrs.frozen(kw_only=True, eq=False)
-class ResourceSpec(Spec):
+class ResourceSpec(Spec, frozen=True, kw_only=True, eq=False):
     """A resource, or a template of many: then `template` is set and `uri` is its text. `size` is in bytes."""
 
     uri: str
@@ -92,8 +91,7 @@ class ResourceSpec(Spec):
     cache: CacheHint | None = None
 
 
-@attrs.frozen(kw_only=True, eq=False)
-class PromptSpec(Spec):
+class PromptSpec(Spec, frozen=True, kw_only=True, eq=False):
     """A prompt. `arguments` are the described arguments, as the specification's JSON objects."""
 
     arguments: Sequence[Mapping[str, JSON]] = ()
@@ -131,8 +129,7 @@ CompletionKey = tuple[str | None, str | None, str | None]
 """A prompt's name, a resource's URI and an argument's name; ``None`` stands for any."""
 
 
-@attrs.frozen(kw_only=True, eq=False)
-class CompletionSpec:
+class CompletionSpec(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """A completion. `handler` takes a `CompletionRequest`, and an Exchange where `exchange_param` names one."""
 
     handler: Callable[..., Any]

@@ -85,8 +85,7 @@ class SessionStore(Protocol):
         """
 
 
-@attrs.define
-class _Entry:
+class _Entry(msgspec.Struct):
     data: bytes
     version: int
     ttl: float
@@ -309,11 +308,10 @@ class Hub(Protocol):
         """Forget a topic and its messages."""
 
 
-@attrs.define
-class _Topic:
+class _Topic(msgspec.Struct):
     messages: deque[HubMessage]
     position: Cursor = 0
-    waiting: list[Event] = attrs.field(factory=list)
+    waiting: list[Event] = msgspec.field(default_factory=list)
 
 
 class MemoryHub:

@@ -54,8 +54,7 @@ def _described(text: str) -> msgspec.Meta:
     return msgspec.Meta(description=inspect.cleandoc(text))
 
 
-@attrs.frozen
-class Typed:
+class Typed(msgspec.Struct, frozen=True):
     """A type that JSON is read as, or (with `output`) that becomes JSON.
 
     `info` is how msgspec describes it, `exact` whether msgspec's word is final, and `models` whether models of pydantic
@@ -130,14 +129,13 @@ _ANNOTATIONS = {
 _LOOSE = {kind for kind, text in TEXTS.items() if text.pattern} | {mi.SetType, mi.FrozenSetType}
 
 
-@attrs.define
-class _Check:
+class _Check(msgspec.Struct):
     """Looks at everything that a type is made of."""
 
     output: bool
     exact: bool = True
     models: bool = False
-    _seen: set[int] = attrs.field(factory=set, init=False)
+    _seen: set[int] = msgspec.field(default_factory=set)
 
     def look(self, info: Any, where: str) -> None:
         if id(info) in self._seen:

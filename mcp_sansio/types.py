@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from functools import cache
+from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
-from cattrs import Converter
-from cattrs.gen import make_dict_unstructure_fn, override
+
+if TYPE_CHECKING:
+    from cattrs import Converter
 
 Role = Literal["user", "assistant"]
 JSON = Any
@@ -218,91 +220,6 @@ class Completion:
     has_more: bool | None = None
 
 
-# What a server describes itself by, as its clients read it
-
-
-@attrs.frozen(kw_only=True)
-class ServerDescription:
-    """What a server says it is. Nothing may be decided by its name: it is not verified.
-
-    `capabilities` is open: members that nobody knows are kept. `revision` is the protocol's that is spoken with it, and
-    `adapter` the adapter of that.
-    """
-
-    name: str | None = None
-    version: str | None = None
-    title: str | None = None
-    instructions: str | None = None
-    capabilities: Mapping[str, JSON] = attrs.field(factory=dict)
-    revision: str = ""
-    adapter: Any = attrs.field(default=None, repr=False)
-
-
-@attrs.frozen(kw_only=True)
-class Tool:
-    """A tool that a server lists. `input_schema` and `output_schema` are JSON Schema, as they came."""
-
-    name: str
-    input_schema: Mapping[str, JSON]
-    title: str | None = None
-    description: str | None = None
-    output_schema: Mapping[str, JSON] | None = None
-    annotations: ToolAnnotations | None = None
-    icons: Sequence[Icon] | None = None
-    meta: Mapping[str, JSON] | None = None
-
-
-@attrs.frozen(kw_only=True)
-class Resource:
-    """A resource that a server lists. `uri` is exactly as it was sent; `size` is in bytes."""
-
-    uri: str
-    name: str
-    title: str | None = None
-    description: str | None = None
-    mime_type: str | None = None
-    size: int | None = None
-    annotations: Annotations | None = None
-    icons: Sequence[Icon] | None = None
-    meta: Mapping[str, JSON] | None = None
-
-
-@attrs.frozen(kw_only=True)
-class ResourceTemplate:
-    """A family of resources that a server lists. `uri_template` is a URI Template (RFC 6570)."""
-
-    uri_template: str
-    name: str
-    title: str | None = None
-    description: str | None = None
-    mime_type: str | None = None
-    annotations: Annotations | None = None
-    icons: Sequence[Icon] | None = None
-    meta: Mapping[str, JSON] | None = None
-
-
-@attrs.frozen(kw_only=True)
-class PromptArgument:
-    """An argument of a prompt. All of them are text."""
-
-    name: str
-    title: str | None = None
-    description: str | None = None
-    required: bool = False
-
-
-@attrs.frozen(kw_only=True)
-class Prompt:
-    """A prompt that a server lists."""
-
-    name: str
-    title: str | None = None
-    description: str | None = None
-    arguments: Sequence[PromptArgument] = ()
-    icons: Sequence[Icon] | None = None
-    meta: Mapping[str, JSON] | None = None
-
-
 _CAMEL_EXCEPTIONS = {"meta": "_meta"}
 
 
@@ -312,22 +229,28 @@ def camel(name: str) -> str:
     return _CAMEL_EXCEPTIONS.get(name) or head + "".join(part.capitalize() for part in rest)
 
 
-def _unstructure_record(converter: Converter, cls: type) -> Any:
-    overrides = {
-        field.name: override(
-            rename=camel(field.name),
-            omit_if_default=field.name != "type" and field.default is not attrs.NOTHING,
-        )
-        for field in attrs.fields(cls)
-    }
-    return make_dict_unstructure_fn(cls, converter, _cattrs_include_init_false=True, **overrides)  # type: ignore[arg-type]
+@cache
+def _converter() -> Converter:
+    # cattrs takes as long to load as a quarter of this package, and a server whose tools give texts never needs it.
+    from cattrs import Converter
+    from cattrs.gen import make_dict_unstructure_fn, override
 
+    def unstructure_record(cls: type) -> Any:
+        overrides = {
+            field.name: override(
+                rename=camel(field.name),
+                omit_if_default=field.name != "type" and field.default is not attrs.NOTHING,
+            )
+            for field in attrs.fields(cls)
+        }
+        return make_dict_unstructure_fn(cls, converter, _cattrs_include_init_false=True, **overrides)  # type: ignore[arg-type]
 
-_converter = Converter()
-_converter.register_unstructure_hook_factory(attrs.has, lambda cls: _unstructure_record(_converter, cls))
+    converter = Converter()
+    converter.register_unstructure_hook_factory(attrs.has, unstructure_record)
+    return converter
 
 
 def to_wire(record: Any) -> dict[str, JSON]:
     """The JSON object of the specification for a record of this module; fields that are ``None`` are left out."""
-    wire: dict[str, JSON] = _converter.unstructure(record)
+    wire: dict[str, JSON] = _converter().unstructure(record)
     return wire

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from urllib.parse import unquote_to_bytes
 
-import attrs
+import msgspec
 
 from .errors import DeclarationError
 
@@ -28,8 +28,7 @@ def is_template(uri: str) -> bool:
     return "{" in uri or "}" in uri
 
 
-@attrs.frozen
-class _Variable:
+class _Variable(msgspec.Struct, frozen=True):
     """A variable, and the text that follows it. A path may hold what separates segments."""
 
     name: str
@@ -37,8 +36,7 @@ class _Variable:
     literal: str
 
 
-@attrs.frozen
-class UriTemplate:
+class UriTemplate(msgspec.Struct, frozen=True):
     """A parsed template. `names` are its variables, in order."""
 
     text: str

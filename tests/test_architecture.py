@@ -34,6 +34,7 @@ RINGS = {
     "call": 0,
     "outcome": 0,
     "types": 0,
+    "catalogue": 0,
     "events": 0,
     "errors": 0,
     "asking": 0,

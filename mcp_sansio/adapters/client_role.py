@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, ClassVar, TypeGuard
+from typing import TYPE_CHECKING, Any, ClassVar, TypeGuard
 
 from msgspec import Struct
 
@@ -13,10 +13,13 @@ from mcp_sansio.notices import Changed, Logged, Notice, Progressed, Withdrawn
 from mcp_sansio.operation import Operation
 from mcp_sansio.outcome import Failure, FailureKind, InputRequest, Rejected
 from mcp_sansio.schema import HeaderParam
-from mcp_sansio.types import JSON, Implementation, LogLevel, ProgressToken, RequestId, ServerDescription
+from mcp_sansio.types import JSON, Implementation, LogLevel, ProgressToken, RequestId
 from mcp_sansio.wire.jsonrpc import encode_notification
 
 from .failures import FailureCode
+
+if TYPE_CHECKING:
+    from mcp_sansio.catalogue import ServerDescription
 
 #: The methods of what a server announces; every revision that announces a kind uses the same name for it.
 CHANGE_METHODS = {
@@ -149,6 +152,8 @@ class ClientRole:
 
     def client_description(self, result: Mapping[str, JSON]) -> ServerDescription:
         """Who a server says it is. What is not of the right type is passed over, since nothing depends on it."""
+        from mcp_sansio.catalogue import ServerDescription  # which servers have no use for
+
         info, capabilities = self.client_server_info(result), result.get("capabilities")
         name, version, title = (_text(info, member) for member in ("name", "version", "title"))
         return ServerDescription(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Self
 
-import attrs
+import msgspec
 
 from mcp_sansio.types import (
     JSON,
@@ -27,8 +27,7 @@ from mcp_sansio.types import (
 Members = frozenset[str]
 
 
-@attrs.frozen(kw_only=True)
-class Shape:
+class Shape(msgspec.Struct, frozen=True, kw_only=True):
     """The members that a revision's schema defines, one set for each kind of object. The names are the schema's.
 
     `structured_content` is what a tool's structured content may be: ``"none"``, ``"object"`` or ``"any"``.
@@ -52,11 +51,11 @@ class Shape:
 
     def without(self, *members: str) -> Self:
         """This shape where none of `members` exists, in any object."""
-        held: dict[str, Any] = attrs.asdict(self, recurse=False)
+        held: dict[str, Any] = msgspec.structs.asdict(self)
         sets: dict[str, Any] = {
             name: value - {*members} for name, value in held.items() if isinstance(value, frozenset)
         }
-        return attrs.evolve(self, **sets)
+        return msgspec.structs.replace(self, **sets)
 
 
 _HINTS = {"title", "readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import attrs
+import msgspec
 
 from ._handshake import HandshakeAdapter
 from .projection import FULL, Shape
@@ -20,7 +20,7 @@ class Adapter2024_11_05(HandshakeAdapter):
     asks_in_arguments: ClassVar[bool] = True
     has_version_header: ClassVar[bool] = False
 
-    shape: ClassVar[Shape] = attrs.evolve(
+    shape: ClassVar[Shape] = msgspec.structs.replace(
         FULL.without("title", "icons", "_meta", "lastModified", "resource_link", "audio", "message"),
         implementation=frozenset({"name", "version"}),
         tool=frozenset({"name", "description", "inputSchema"}),

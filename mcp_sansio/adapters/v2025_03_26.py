@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import attrs
+import msgspec
 
 from ._handshake import HandshakeAdapter
 from .projection import FULL, Shape
@@ -22,7 +22,7 @@ class Adapter2025_03_26(HandshakeAdapter):
     allows_batch: ClassVar[bool] = True
     is_implied: ClassVar[bool] = True
 
-    shape: ClassVar[Shape] = attrs.evolve(
+    shape: ClassVar[Shape] = msgspec.structs.replace(
         FULL.without("title", "icons", "_meta", "outputSchema", "lastModified", "resource_link"),
         implementation=frozenset({"name", "version"}),
         tool_annotations=FULL.tool_annotations,

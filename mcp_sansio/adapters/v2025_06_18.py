@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-import attrs
+import msgspec
 
 from mcp_sansio.asking import ELICIT
 from mcp_sansio.outcome import InputRequest
@@ -22,7 +22,7 @@ class Adapter2025_06_18(HandshakeAdapter):
     can_push_ask: ClassVar[bool] = True
     askable: ClassVar[Mapping[str, JSON]] = {"elicitation": {}, "sampling": {}, "roots": {}}
 
-    shape: ClassVar[Shape] = attrs.evolve(
+    shape: ClassVar[Shape] = msgspec.structs.replace(
         FULL.without("icons"),
         implementation=frozenset({"name", "title", "version"}),
         structured_content="object",

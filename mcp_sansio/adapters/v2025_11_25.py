@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-import attrs
+import msgspec
 
 from mcp_sansio.types import JSON
 
@@ -23,4 +23,4 @@ class Adapter2025_11_25(HandshakeAdapter):
     # The schema made the id of an error optional, and still does not take null.
     null_error_id: ClassVar[bool] = False
 
-    shape: ClassVar[Shape] = attrs.evolve(FULL, structured_content="object", simplifies_schemas=True)
+    shape: ClassVar[Shape] = msgspec.structs.replace(FULL, structured_content="object", simplifies_schemas=True)

@@ -7,23 +7,12 @@ from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 
 from mcp_sansio.adapters.base import Adapter
+from mcp_sansio.catalogue import Prompt, Resource, ResourceTemplate, ServerDescription, Tool
 from mcp_sansio.changes import Change
 from mcp_sansio.errors import LocalProtocolError, UnusableReply
 from mcp_sansio.operation import Operation
 from mcp_sansio.reading import WireFault, from_wire
-from mcp_sansio.types import (
-    JSON,
-    CallToolResult,
-    Completion,
-    GetPromptResult,
-    LogLevel,
-    Prompt,
-    ReadResourceResult,
-    Resource,
-    ResourceTemplate,
-    ServerDescription,
-    Tool,
-)
+from mcp_sansio.types import JSON, CallToolResult, Completion, GetPromptResult, LogLevel, ReadResourceResult
 
 from .calls import OutgoingCall
 from .driver import ClientDriver, OnProgress

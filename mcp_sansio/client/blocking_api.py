@@ -7,9 +7,9 @@ from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from mcp_sansio.adapters.base import Adapter
+from mcp_sansio.catalogue import ServerDescription
 from mcp_sansio.changes import Change
 from mcp_sansio.errors import CallAbandoned
-from mcp_sansio.types import ServerDescription
 
 from .api import ClientApi, Listening
 from .known import Known

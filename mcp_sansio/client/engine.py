@@ -13,10 +13,11 @@ from mcp_sansio import wire_log
 from mcp_sansio.adapters.base import Adapter
 from mcp_sansio.adapters.params import fault_of_params
 from mcp_sansio.adapters.selection import AdapterSet
+from mcp_sansio.catalogue import ServerDescription
 from mcp_sansio.errors import CallAbandoned, ConnectionLost, McpError
 from mcp_sansio.operation import Operation
 from mcp_sansio.runtime import Runtime
-from mcp_sansio.types import JSON, LOG_LEVELS, Implementation, LogLevel, ServerDescription
+from mcp_sansio.types import JSON, LOG_LEVELS, Implementation, LogLevel
 from mcp_sansio.wire.json import fault_of
 from mcp_sansio.wire.jsonrpc import encode_notification
 

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from mcp_sansio.catalogue import ServerDescription
 from mcp_sansio.changes import Change
 from mcp_sansio.errors import McpError
-from mcp_sansio.types import JSON, ServerDescription
+from mcp_sansio.types import JSON
 
 if TYPE_CHECKING:
     from .calls import OutgoingCall, Question

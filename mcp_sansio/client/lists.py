@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from mcp_sansio.catalogue import Prompt, Resource, ResourceTemplate, Tool
 from mcp_sansio.changes import ChangeKind
 from mcp_sansio.errors import DeclarationError, McpError, UnusableReply
 from mcp_sansio.operation import Operation
 from mcp_sansio.reading import WireFault, from_wire
 from mcp_sansio.schema import HeaderParam, header_plan, is_object_schema
-from mcp_sansio.types import JSON, Prompt, Resource, ResourceTemplate, Tool
+from mcp_sansio.types import JSON
 
 from ._state import CallInput
 from .calls import Answered, Failed, OutgoingCall, OutgoingRequest

@@ -17,11 +17,12 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING
 
 from mcp_sansio.adapters.base import Adapter
+from mcp_sansio.catalogue import ServerDescription
 from mcp_sansio.errors import CallTimeout, McpError, NegotiationFailed, ServerError, UnusableReply
 from mcp_sansio.operation import Operation
 from mcp_sansio.outcome import FailureKind
 from mcp_sansio.states import advance
-from mcp_sansio.types import JSON, ServerDescription
+from mcp_sansio.types import JSON
 
 from ._state import NEGOTIATION, NegotiationInput, NegotiationState
 from .calls import Answered, Failed, OutgoingCall, OutgoingRequest, Purpose

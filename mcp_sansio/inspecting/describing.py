@@ -6,21 +6,17 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from mcp_sansio.catalogue import Prompt, Resource, ResourceTemplate, ServerDescription, Tool
 from mcp_sansio.types import (
     JSON,
     UNSET,
     CallToolResult,
     EmbeddedResource,
     GetPromptResult,
-    Prompt,
     ReadResourceResult,
-    Resource,
     ResourceLink,
-    ResourceTemplate,
-    ServerDescription,
     TextContent,
     TextResourceContents,
-    Tool,
     to_wire,
 )
 from mcp_sansio.wire.json import encode

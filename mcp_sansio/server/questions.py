@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import attrs
+import msgspec
 
 from mcp_sansio.call import Reply
 from mcp_sansio.runtime import Event, Runtime
 
 
-@attrs.define(eq=False)
-class Question:
+class Question(msgspec.Struct, eq=False):
     """A question that waits. `reply` is set when `event` is raised by an answer, and is ``None`` after a timeout.
 
     `owner` is whose answer counts: a session with its principal, or a channel.
@@ -22,12 +21,11 @@ class Question:
     reply: Reply | None = None
 
 
-@attrs.define
-class Questions:
+class Questions(msgspec.Struct):
     """The questions of one server, by their ids, which are unguessable."""
 
     _runtime: Runtime
-    _pending: dict[str, Question] = attrs.field(factory=dict)
+    _pending: dict[str, Question] = msgspec.field(default_factory=dict)
 
     def open(self, owner: object, timeout: float) -> Question:
         """A new question for `owner`, which gives up after `timeout` seconds."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
-import attrs
+import msgspec
 
 from mcp_sansio.adapters.base import Adapter
 from mcp_sansio.changes import Change
@@ -24,11 +24,10 @@ class Listener(Protocol):
         """Send one change, encoded by this listener's adapter (see `Adapter.change_frame`)."""
 
 
-@attrs.define
-class Topics:
+class Topics(msgspec.Struct):
     """The listeners of each change."""
 
-    _listeners: dict[Change, dict[Listener, None]] = attrs.field(factory=dict)
+    _listeners: dict[Change, dict[Listener, None]] = msgspec.field(default_factory=dict)
 
     def subscribe(self, listener: Listener, changes: Iterable[Change]) -> None:
         """Tell `listener` of `changes` from now on."""

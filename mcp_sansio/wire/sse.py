@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Iterator
 from io import BytesIO
 
-import attrs
+import msgspec
 
 from mcp_sansio.errors import LocalProtocolError
 
@@ -20,8 +20,7 @@ _LF, _CR, _SPACE = b"\n\r "
 _MAX_RETRY_DIGITS = 15
 
 
-@attrs.frozen
-class ServerSentEvent:
+class ServerSentEvent(msgspec.Struct, frozen=True):
     """One event. `data` is its data lines joined by LF.
 
     `id` is the last event id that the stream had set when the event ended, by this event or by an earlier one, or None.
@@ -34,8 +33,7 @@ class ServerSentEvent:
     retry: int | None = None
 
 
-@attrs.frozen
-class Oversize:
+class Oversize(msgspec.Struct, frozen=True):
     """In place of an event over the limit, which was skipped. `size` is the number of bytes that it had, about."""
 
     size: int
