@@ -9,14 +9,14 @@ Source: basic/patterns/subscriptions; server/resources, "Subscriptions".
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
 import attrs
 
 from mcp_sansio.adapters.base import Adapter
 from mcp_sansio.changes import Change, ChangeKind
-from mcp_sansio.errors import ServerError
+from mcp_sansio.errors import McpError, ServerError
 from mcp_sansio.notices import Acknowledged, Changed
 from mcp_sansio.operation import Operation
 from mcp_sansio.types import RequestId
@@ -80,12 +80,40 @@ class Listeners:
             call.params = params
             listening.by_request = True
             return False
+        if self._refused(call, self._announced(), listening.uris):
+            return True
         call.advance(CallInput.SEND)
         listening.unconfirmed = set(listening.uris)
         for uri in listening.uris:
             self._subscribe(uri)
         self._engine.want_announcements()
         self._start_where_confirmed(call, listening)
+        return True
+
+    def _announced(self) -> frozenset[ChangeKind]:
+        """The lists whose changes the server announces, as its handshake said (server/tools, "Capabilities")."""
+        server = self._engine.negotiation.server
+        declared = {} if server is None else server.capabilities
+        held = ((kind, declared.get(kind)) for kind in _LISTS)
+        return frozenset(kind for kind, said in held if isinstance(said, dict) and said.get("listChanged") is True)
+
+    def _refused(self, call: OutgoingCall, kinds: Collection[ChangeKind], uris: Collection[str]) -> bool:
+        """End a listening that would hear nothing, since the server announces only these `kinds` and `uris`.
+
+        Where a part of it is heard, the rest is told of (basic/patterns/subscriptions, "Acknowledgment": check the
+        filter). Whoever did not ask for anything in particular misses nothing.
+        """
+        listening = self._open[call]
+        missing = [f"{kind}.listChanged" for kind in sorted(listening.kinds.difference(kinds))]
+        if listening.uris and not uris:
+            missing.append("resources.subscribe")
+        if not missing or call is self._own:
+            return False
+        said = f"the server announces no such changes: it does not offer {', '.join(missing)}"
+        if uris or not listening.kinds.isdisjoint(kinds):
+            self._engine.fault(said, matters=True)
+            return False
+        self._engine.flight.give_up(call, McpError(said), None)
         return True
 
     def _subscribe(self, uri: str) -> None:
@@ -131,8 +159,8 @@ class Listeners:
         call = self._call_of(notice.subscription, origin)
         if call is None or self._open[call].started:
             self._engine.fault("an acknowledgement of no subscription")
-            return
-        self._started(call, self._open[call])
+        elif not self._refused(call, notice.kinds, notice.uris):
+            self._started(call, self._open[call])
 
     def changed(self, notice: Changed, origin: OutgoingRequest | None, adapter: Adapter) -> None:
         """The server announced a change."""

@@ -126,13 +126,17 @@ def settled(version: str, **options: Any) -> Line:
     return line
 
 
-def description(version: str, *versions: str) -> dict[str, JSON]:
+#: What a server declares that announces the changes of all its lists.
+ANNOUNCING = {name: {"listChanged": True} for name in ("tools", "prompts", "resources")}
+
+
+def description(version: str, *versions: str, capabilities: JSON = ANNOUNCING) -> dict[str, JSON]:
     """What a server of `version` says of itself: the result of its handshake, or without one what it speaks at all."""
     if AdapterSet.default().by_version[version].has_handshake:
-        return {"protocolVersion": version, "capabilities": {}, "serverInfo": {"name": "s", "version": "1"}}
+        return {"protocolVersion": version, "capabilities": capabilities, "serverInfo": {"name": "s", "version": "1"}}
     meta = {"io.modelcontextprotocol/serverInfo": {"name": "s", "version": "1"}}
     listed = list(versions or (version,))
-    return {"resultType": "complete", "supportedVersions": listed, "capabilities": {}, "_meta": meta}
+    return {"resultType": "complete", "supportedVersions": listed, "capabilities": capabilities, "_meta": meta}
 
 
 def meta(version: str, capabilities: JSON = None, **more: JSON) -> dict[str, JSON]:
@@ -169,4 +173,15 @@ def faults(events: list[ClientEvent]) -> list[str]:
     return [event.fault for event in events if isinstance(event, ServerFaulted)]
 
 
-__all__ = ["ClientEngine", "Line", "description", "ended", "failure_of", "faults", "meta", "outcome_of", "settled"]
+__all__ = [
+    "ANNOUNCING",
+    "ClientEngine",
+    "Line",
+    "description",
+    "ended",
+    "failure_of",
+    "faults",
+    "meta",
+    "outcome_of",
+    "settled",
+]

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Mapping
 from typing import Any
 
+from calling import ANNOUNCING
 from mcp_sansio import AdapterSet
 from mcp_sansio.client.calls import Answered
 from mcp_sansio.client.events import CallEnded, QuestionReceived, ServerFaulted
@@ -128,7 +129,7 @@ class Client:
         (opening,) = self.requests()
         assert message_of(opening)["method"] == "initialize"
         info = {"name": "server", "version": "1"}
-        result = {"protocolVersion": version, "capabilities": capabilities or {"tools": {}}, "serverInfo": info}
+        result = {"protocolVersion": version, "capabilities": capabilities or ANNOUNCING, "serverInfo": info}
         self.result(opening, result, headers=JSON_TYPE | ({"mcp-session-id": session} if session else {}))
         notice = self.request()
         assert message_of(notice) == {"jsonrpc": "2.0", "method": "notifications/initialized"}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from calling import Line, failure_of, faults, outcome_of, settled
+from calling import Line, description, failure_of, faults, outcome_of, settled
 from mcp_sansio import (
     CallEnded,
     Change,
@@ -24,10 +24,16 @@ TOOLS, PROMPTS, RESOURCES = (f"notifications/{name}/list_changed" for name in ("
 UPDATED = "notifications/resources/updated"
 
 
-def acknowledge(line: Line, id: JSON) -> Any:
-    return line.notify(
-        "notifications/subscriptions/acknowledged", _meta={SUBSCRIPTION: id}, notifications={"toolsListChanged": True}
-    )
+EVERYTHING = {
+    "toolsListChanged": True,
+    "promptsListChanged": True,
+    "resourcesListChanged": True,
+    "resourceSubscriptions": ["x://a"],
+}
+
+
+def acknowledge(line: Line, id: JSON, honoured: JSON = EVERYTHING) -> Any:
+    return line.notify("notifications/subscriptions/acknowledged", _meta={SUBSCRIPTION: id}, notifications=honoured)
 
 
 def changed(line: Line, method: str, id: JSON = None, **params: JSON) -> list[tuple[Change, Any]]:
@@ -49,6 +55,60 @@ def listening(version: str, **wanted: Any) -> tuple[Line, Any]:
             line.reply({}, 2 + number)
     assert line.engine.listens(call)
     return line, call
+
+
+# What the server does not announce ------------------------------------------------------------------------------------
+
+#: What is wanted, what is offered of it, and what is said to be missing.
+MISSING = [
+    ({"tools": True}, (), "tools.listChanged"),
+    ({"tools": True, "prompts": True}, (), "prompts.listChanged, tools.listChanged"),
+    ({"resources": True}, ("tools", "prompts"), "resources.listChanged"),
+]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize(("wanted", "offered", "missing"), MISSING)
+def test_what_is_never_announced_is_not_waited_for(version: str, wanted: JSON, offered: JSON, missing: str) -> None:
+    """Of several things one may be missing, but where nothing would ever be heard, the listening ends, and says why."""
+    line, call, told = begun(version, wanted, offered)
+    assert failure_of(call) == ("McpError", f"the server announces no such changes: it does not offer {missing}")
+    assert not line.engine.listens(call)
+    assert told == []
+    if version in ENVELOPE:
+        [given_up] = line.take()
+        assert (given_up["method"], given_up["params"]["requestId"]) == ("notifications/cancelled", 2)
+    assert line.take() == []
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_what_is_missing_of_several_is_told(version: str) -> None:
+    line, call, told = begun(version, {"tools": True, "prompts": True}, ("tools",))
+    assert line.engine.listens(call)
+    assert told == ["the server announces no such changes: it does not offer prompts.listChanged"]
+
+
+@pytest.mark.parametrize("version", ENVELOPE)
+def test_resources_that_are_not_watched(version: str) -> None:
+    """Elsewhere the server refuses the subscription, in its own words."""
+    _, call, _ = begun(version, {"uris": ("x://a",)}, ())
+    text = "the server announces no such changes: it does not offer resources.subscribe"
+    assert failure_of(call) == ("McpError", text)
+
+
+def begun(version: str, wanted: JSON, offered: JSON) -> tuple[Line, Any, list[str]]:
+    """A client that wants to listen to a server that announces only the changes of some lists, and its faults."""
+    line = Line(version)
+    line.engine.call(Operation.DESCRIBE)
+    capabilities = {"tools": {}, "prompts": {"listChanged": False}, "resources": None}
+    line.reply(description(version, capabilities=capabilities | {name: {"listChanged": True} for name in offered}))
+    line.take()
+    call = line.engine.listen(**wanted)
+    events = line.engine.events()
+    if version in ENVELOPE:
+        line.take()
+        events += acknowledge(line, 2, {f"{name}ListChanged": True for name in offered})
+    return line, call, faults(events)
 
 
 # By a request ---------------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from calling import DISCOVER, INFO, Line, description, failure_of, faults, meta, outcome_of, settled
+from calling import ANNOUNCING, DISCOVER, INFO, Line, description, failure_of, faults, meta, outcome_of, settled
 from mcp_sansio import (
     AdapterSet,
     ClientConfig,
@@ -104,7 +104,8 @@ def test_case_4_the_handshake_settles_on_what_the_server_says(version: str, answ
     line = Line(*HANDSHAKE[: HANDSHAKE.index(version) + 1])
     call = line.engine.call(Operation.PING)
     assert line.take()[0]["params"]["protocolVersion"] == NEWEST_HANDSHAKE
-    events = line.reply({"protocolVersion": answer, "capabilities": {}, "serverInfo": {"name": "s", "version": "1"}})
+    info = {"name": "s", "version": "1"}
+    events = line.reply({"protocolVersion": answer, "capabilities": ANNOUNCING, "serverInfo": info})
     if answer in line.engine.adapters.by_version:
         assert events == [Negotiated(Known(answer), server_of(answer))]
         assert line.engine.adapter.version == answer

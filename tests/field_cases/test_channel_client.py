@@ -274,7 +274,11 @@ def test_case_83_a_subscription_begins_with_its_acknowledgement_and_ends_audibly
     first, second = line.engine.listen(tools=True), line.engine.listen(tools=True)
     line.take()
     for id in (3, 2):
-        line.notify("notifications/subscriptions/acknowledged", _meta={SUBSCRIPTION: id}, notifications={})
+        line.notify(
+            "notifications/subscriptions/acknowledged",
+            _meta={SUBSCRIPTION: id},
+            notifications={"toolsListChanged": True},
+        )
     for id, pending in ((2, first), (3, second)):
         [event] = line.notify("notifications/tools/list_changed", _meta={SUBSCRIPTION: id})
         assert isinstance(event, ChangeReceived)
