@@ -44,10 +44,10 @@ class SqliteHub(EngineHub):
         key = encode_key(topic)
         # First, so that nothing was published where it fails.
         await self._database.run(
-            "DELETE FROM mcp_sansio_messages WHERE namespace = ?1 AND topic = ?2 AND cursor <= ("
-            " SELECT cursor FROM mcp_sansio_messages WHERE namespace = ?1 AND topic = ?2"
-            " ORDER BY cursor DESC LIMIT 1 OFFSET ?3)",
-            self._namespace, key, self._keep - 1,
+            "DELETE FROM mcp_sansio_messages WHERE namespace = ? AND topic = ? AND cursor <= ("
+            " SELECT cursor FROM mcp_sansio_messages WHERE namespace = ? AND topic = ?"
+            " ORDER BY cursor DESC LIMIT 1 OFFSET ?)",
+            self._namespace, key, self._namespace, key, self._keep - 1,
         )  # fmt: skip
         await self._database.run(
             "INSERT INTO mcp_sansio_messages (namespace, topic, published, data) VALUES (?, ?, ?, ?)",

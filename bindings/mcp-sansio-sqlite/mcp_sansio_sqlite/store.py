@@ -74,9 +74,9 @@ class SqliteStore(EngineStore):
         """See `mcp_sansio.SessionStore.create`."""
         now = self._clock()
         made = await self._database.run(
-            "INSERT INTO mcp_sansio_records (namespace, key, version, expires, data) VALUES (?1, ?2, 1, ?3, ?4)"
-            " ON CONFLICT (namespace, key) DO UPDATE SET version = 1, expires = ?3, data = ?4 WHERE expires <= ?5"
-            " RETURNING 1",
+            "INSERT INTO mcp_sansio_records (namespace, key, version, expires, data) VALUES (?, ?, 1, ?, ?)"
+            " ON CONFLICT (namespace, key) DO UPDATE SET version = 1, expires = excluded.expires, data = excluded.data"
+            " WHERE expires <= ? RETURNING 1",
             self._namespace, encode_key(key), now + ttl, encode_data(data), now,
         )  # fmt: skip
         return bool(made)
