@@ -468,7 +468,7 @@ def test_content(version: str, block: Any, expected: Callable[[str], dict[str, A
 
 def test_content_of_a_type_that_a_revision_lacks() -> None:
     """So it will be with what later revisions bring, on the earlier ones."""
-    shape = attrs.evolve(FULL, content_types=frozenset({"text"}))
+    shape = msgspec.structs.replace(FULL, content_types=frozenset({"text"}))
     cannot = "which this client's protocol revision cannot carry]"
     shown: list[tuple[Any, str]] = [
         (ImageContent(b"\0\1", "image/png"), f"[content of type image, {cannot}"),

@@ -27,6 +27,7 @@ from speak import ENVELOPE, Channel, Http
 from stateful import CARRIERS, REFUSAL
 
 FORM = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+pytestmark = pytest.mark.revision(*ENVELOPE)
 REFUSED = {"code": -32602, "message": REFUSAL}
 
 
