@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import ClassVar, Protocol
 
 import attrs
@@ -244,7 +245,7 @@ class Session:
 class SessionAccess:
     """Sessions by explicit handle, for any revision: open one, hand the handle out, take it as an argument later.
 
-    A handle works only for the principal that opened it.
+    A handle works only for the principal that opened it; to anybody else the session does not exist.
     """
 
     def __init__(self, store: SessionStore, runtime: Runtime, principal: str | None, ttl: float) -> None:
@@ -256,28 +257,36 @@ class SessionAccess:
     async def open(self) -> Session:
         """A new, empty session. Its ``handle`` is what the caller must send back."""
         handle = self._runtime.token()
-        await self._store.create(_handle_key(handle), {"principal": self._principal, "values": {}}, ttl=self._ttl)
-        session = await self.use(handle)
-        if session is None:
-            raise SessionExpired("the session vanished as it was opened")
-        return session
+        key = self._key(handle)
+        data: dict[str, JSON] = {"values": {}}
+        await self._store.create(key, data, ttl=self._ttl)
+        return Session(self._store, key, handle, SessionRecord(data, 1), self._ttl)
 
     async def use(self, handle: str) -> Session | None:
         """The session of `handle`, or ``None`` where it is unknown, expired or another principal's."""
-        key = _handle_key(handle)
+        key = self._key(handle)
         record = await self._store.get(key, ttl=self._ttl)
-        if record is None or record.data.get("principal") != self._principal:
-            return None
-        return Session(self._store, key, handle, record, self._ttl)
+        return None if record is None else Session(self._store, key, handle, record, self._ttl)
 
     async def drop(self, handle: str) -> None:
         """Forget the session of `handle`, if it is this principal's."""
-        if await self.use(handle) is not None:
-            await self._store.delete(_handle_key(handle))
+        await self._store.delete(self._key(handle))
+
+    def _key(self, handle: str) -> str:
+        return owned_key("handle", self._principal, handle)
 
 
-def _handle_key(handle: str) -> str:
-    return f"handle:{handle}"
+def owned_key(kind: str, principal: str | None, name: str) -> str:
+    """Where what is `principal`'s alone is stored, so that a look at it by anybody else finds and renews nothing."""
+    return f"{kind}:{'' if principal is None else _digest(principal)}:{name}"
+
+
+@lru_cache(1024)
+def _digest(principal: str) -> str:
+    """Of a fixed length and without what it is made of: an engine's keys are short, and seen by its operators."""
+    from hashlib import sha256  # which loads OpenSSL, and most servers know no principals
+
+    return sha256(msgspec.json.encode(principal)).hexdigest()
 
 
 @attrs.frozen

@@ -228,7 +228,7 @@ async def calls_over_http(place: Place, count: int) -> None:
 
     await shared(place, count, one)
     for session in sessions.values():
-        await place.server.store.delete(f"session:{session}")
+        await place.server.store.delete(f"session::{session}")
         place.server.end_session(session)
 
 

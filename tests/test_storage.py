@@ -286,9 +286,35 @@ def test_using_a_session_renews_it() -> None:
     for _ in range(5):
         clock.advance(9)
         assert now(access.use(handle)) is not None
-    assert now(SessionAccess(held, runtime(clock), "bob", 10).use(handle)) is None
     clock.advance(10)
     assert len(held) == 0
+
+
+@pytest.mark.parametrize("other", ["bob", None, ""])
+def test_nobody_else_uses_renews_or_drops_a_session(other: str | None) -> None:
+    held, clock = store()
+    mine, others = (SessionAccess(held, runtime(clock), principal, 10) for principal in ("ada", other))
+    handle = now(mine.open()).handle
+    clock.advance(9)
+    assert now(others.use(handle)) is None
+    now(others.drop(handle))
+    assert len(held) == 1
+    clock.advance(1)
+    assert (now(mine.use(handle)), len(held)) == (None, 0)
+
+
+def test_a_session_by_handle_is_written_to_from_the_first() -> None:
+    held, clock = store()
+    access = SessionAccess(held, runtime(clock), "ada", 10)
+    session = now(access.open())
+    now(session.set("a", 1))
+    # As it was when it was opened, and what this one wrote since.
+    assert (session.record, len(held)) == (SessionRecord({"values": {"a": 1}}, 2), 1)
+    again = now(access.use(session.handle))
+    assert again is not None
+    assert again.record == session.record
+    now(access.drop(session.handle))
+    assert (now(access.use(session.handle)), len(held)) == (None, 0)
 
 
 def test_a_session_of_a_snapshot() -> None:

@@ -28,10 +28,10 @@ class SessionTransaction(HttpTransaction):
 
     def _load(self, session_id: str, then: Callable[[], None]) -> None:
         """Find the session and go on with `then`; refuse the request where there is none of this principal."""
-        store, key, ttl = self.server.store, session_key(session_id), self.config.session_ttl
+        store, key, ttl = self.server.store, session_key(session_id, self.principal), self.config.session_ttl
 
         def found(record: SessionRecord | None) -> None:
-            if record is None or record.data["principal"] != self.principal:
+            if record is None:
                 raise no_such_session()
             self._session = HttpSession(self.server, session_id, record)
             self._live = self.server.session_used(session_id)
@@ -89,12 +89,13 @@ class SessionTransaction(HttpTransaction):
         if session is None or now - self._touched < self.config.session_ttl / 4:
             return
         self._touched = now
+        key = session_key(session.id, self.principal)
         if self._live is not None:
             self.server.touch(self._live)
 
         async def touch() -> None:
             try:
-                await self.server.store.touch(session_key(session.id), ttl=self.config.session_ttl)
+                await self.server.store.touch(key, ttl=self.config.session_ttl)
             except Exception:
                 logger.exception("the session store failed")
 

@@ -13,7 +13,7 @@ from mcp_sansio.call import ClientInfo
 from mcp_sansio.changes import LIST_CHANGES, Change, ChangeKind
 from mcp_sansio.errors import SessionExpired
 from mcp_sansio.outcome import Failure, FailureKind, Rejected
-from mcp_sansio.storage import Session, SessionRecord
+from mcp_sansio.storage import Session, SessionRecord, owned_key
 from mcp_sansio.types import JSON, RequestId
 
 from .calls import RunningCall
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 SESSION_HEADER = "Mcp-Session-Id"
 
 
-def session_key(session_id: str) -> str:
-    """Where the session of `session_id` is stored."""
-    return f"session:{session_id}"
+def session_key(session_id: str, principal: str | None) -> str:
+    """Where the session of `session_id` is stored that `principal` opened."""
+    return owned_key("session", principal, session_id)
 
 
 def no_such_session() -> Rejected:
@@ -61,7 +61,7 @@ class HttpSession:
         """What the application keeps for the session."""
         if self._values is None:
             ttl = self._server.config.session_ttl
-            self._values = Session(self._server.store, session_key(self.id), self.id, self._record, ttl)
+            self._values = Session(self._server.store, session_key(self.id, self.principal), self.id, self._record, ttl)
         return self._values
 
     @property

@@ -232,7 +232,7 @@ class StreamableTransaction(SessionTransaction):
             self._reply_at_once(call, outcome, reply)
             return
         session_id = self.server.runtime.token()
-        store, key, ttl = self.server.store, session_key(session_id), self.config.session_ttl
+        store, key, ttl = self.server.store, session_key(session_id, self.principal), self.config.session_ttl
         record = new_session(call.adapter.version, call.adapter.client_info_for(call.params), self.principal)
 
         def opened(_: bool) -> None:
@@ -313,7 +313,7 @@ class StreamableTransaction(SessionTransaction):
         self._load(session_id, lambda: self._end_session(session_id))
 
     def _end_session(self, session_id: str) -> None:
-        store, key = self.server.store, session_key(session_id)
+        store, key = self.server.store, session_key(session_id, self.principal)
 
         def ended(_: None) -> None:
             self.server.end_session(session_id)

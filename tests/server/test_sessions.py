@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from hashlib import sha256
 from typing import Any
 
 import pytest
@@ -118,6 +119,24 @@ def test_somebody_elses_session_does_not_exist(version: str, owner: str | None, 
     assert mine.call("echo", {"text": "x"}).status == 200
     other.session = stolen
     assert other.call("echo", {"text": "x"}).status == 200
+
+
+@pytest.mark.parametrize("version", HANDSHAKE)
+@pytest.mark.parametrize(("owner", "thief"), [("ada", "bob"), ("ada", None), (None, "bob"), ("", None), (None, "")])
+def test_nobody_else_keeps_a_session_alive(version: str, owner: str | None, thief: str | None) -> None:
+    simulation = Simulation(registry(), config=Config(deletable_sessions=True))
+    mine, other = (Http(version, simulation, principal=principal) for principal in (owner, thief))
+    session = mine.session
+    simulation.advance(1799)
+    # Nor does a name that contains what a record is kept under.
+    prefixes = ("", ":", "session:", f"{sha256(encode(owner)).hexdigest()}:")
+    for other.session in [f"{prefix}{session}" for prefix in prefixes]:
+        for attempt in (other.call("echo", {"text": "x"}), other.get(), other.delete()):
+            assert refused(attempt, 404) == NO_SESSION
+    assert len(simulation.server.store) == 2  # type: ignore[arg-type]
+    simulation.advance(1)
+    assert refused(mine.request("tools/list"), 404) == NO_SESSION
+    assert len(simulation.server.store) == 0  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("version", PUSHED)
@@ -341,7 +360,7 @@ def test_a_session_that_ends_while_its_call_writes(version: str) -> None:
     async def write(ex: Exchange) -> str:
         """Write."""
         assert ex.session is not None
-        await ex.sessions._store.delete(f"session:{ex.session.handle}")
+        await ex.sessions._store.delete(f"session::{ex.session.handle}")
         try:
             await ex.session.set("n", 1)
         except SessionExpired as error:
@@ -521,7 +540,7 @@ def test_a_session_that_ends_under_a_call(
     transaction.receive_end()
 
     # The store has found the session; it goes before the call is run.
-    simulation.scheduler.spawn(simulation.server.store.delete(f"session:{speaker.session}"))
+    simulation.scheduler.spawn(simulation.server.store.delete(f"session::{speaker.session}"))
     simulation.scheduler.run()
     for event in transaction.events():
         simulation.scheduler.spawn(event.run())  # type: ignore[union-attr, arg-type]
