@@ -10,15 +10,12 @@ import logging
 
 from .call import Call
 from .outcome import Failure, FailureKind, NeedInput, Rejected
-from .request_state import StateCodec
+from .request_state import STATE_DEPTH, StateCodec
 from .storage import StoreFull, StoreUnavailable
 from .types import JSON
-from .wire.json import MAX_DEPTH, decode, encode
+from .wire.json import decode, encode
 
 logger = logging.getLogger("mcp_sansio")
-
-#: A state is as deep as JSON may be here, and lies in an object that lies in another one.
-_DEPTH = MAX_DEPTH + 2
 
 
 class Attempts:
@@ -60,7 +57,7 @@ class Attempts:
             return
         assert isinstance(call.request_state, str)
         try:
-            await self._states.put_back(call, principal, call.request_state, decode(left, max_depth=_DEPTH))
+            await self._states.put_back(call, principal, call.request_state, decode(left, max_depth=STATE_DEPTH))
         except (StoreFull, StoreUnavailable) as error:
             logger.error("%s %r failed, and what it was left is lost: %s", call.operation, call.target, error)
         except Exception:

@@ -16,7 +16,10 @@ from .outcome import Failure, FailureKind, Rejected
 from .runtime import Runtime
 from .storage import SessionStore
 from .types import JSON
+from .wire.json import MAX_DEPTH
 
+#: A handler's state is as deep as JSON may be here, and is kept within two objects.
+STATE_DEPTH = MAX_DEPTH + 2
 _REFUSAL = "requestState is not valid for this call; start the call again without it"
 
 

@@ -14,7 +14,7 @@ from struct import Struct
 from typing import Any, Final
 
 from .call import Call
-from .request_state import binding_of, refusal
+from .request_state import STATE_DEPTH, binding_of, refusal
 from .runtime import Runtime
 from .types import JSON
 from .wire.json import decode, encode
@@ -81,7 +81,7 @@ class SealedState:
         (expires,) = _EXPIRY.unpack_from(plain)
         if expires <= self._wall_clock():
             raise refusal()
-        return decode(plain[_EXPIRY.size :])
+        return decode(plain[_EXPIRY.size :], max_depth=STATE_DEPTH)
 
     async def put_back(self, call: Call, principal: str | None, token: str, state: JSON) -> None:
         """See `StateCodec.put_back`: nobody remembers that a token was used."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mcp_sansio import Exchange, MemorySessionStore, NeedInput, Registry, elicit, elicit_accept
+from mcp_sansio import Exchange, MemorySessionStore, NeedInput, Registry, StoreUnavailable, elicit, elicit_accept
 from mcp_sansio.testing import FakeClock
 from speak import Channel
 from stateful import ANSWERS, CARRIERS, KINDS, REFUSAL, Caller, registry, simulation
@@ -167,6 +167,33 @@ def test_too_much_state(version: str) -> None:
 
     [failed] = Channel(version, made).call("big")
     assert failed["error"]["message"] == "what a call has to keep for its next attempt is over 65536 bytes"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("version", CARRIERS)
+def test_the_deepest_state_comes_back(version: str, kind: str) -> None:
+    held = simulation(kind)
+    deepest: Any = "x"
+    for _ in range(128):
+        deepest = [deepest]
+    attempts = iter([StoreUnavailable("gone"), None])
+
+    @held.server.registry.tool
+    async def deep(ex: Exchange) -> str:
+        """Deep."""
+        if not ex.answered("q"):
+            raise NeedInput({"q": elicit("Sure?")}, state=deepest)
+        assert ex.state == deepest
+        failure = next(attempts)
+        if failure is not None:
+            raise failure
+        return "deep"
+
+    caller = Caller(version, held)
+    token = caller.first("deep")
+    # What an attempt that fails puts back is the same.
+    assert "error" in caller.call("deep", {}, state=token).messages[0]
+    assert caller.call("deep", {}, state=token).messages[0]["result"]["content"] == [{"type": "text", "text": "deep"}]
 
 
 @pytest.mark.parametrize("version", CARRIERS)
