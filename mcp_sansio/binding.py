@@ -205,8 +205,12 @@ def _parse_of(name: str, typed: Typed, finish: Callable[[Any], dict[str, Any]], 
     if lax:
         read = _text_reader(name, typed)
         return lambda arguments: finish(read(arguments))
-    if not typed.exact:
-        return lambda arguments: finish(typed.built(dict(arguments)))
+    parse = _exact_parse(typed, finish) if typed.exact else lambda arguments: finish(typed.built(dict(arguments)))
+    # A handler may change what it is given, and the call needs its arguments again when it has asked.
+    return (lambda arguments: parse(copy.deepcopy(arguments))) if typed.shares else parse
+
+
+def _exact_parse(typed: Typed, finish: Callable[[Any], dict[str, Any]]) -> Parse:
     convert, tp = typed.convert, typed.type
 
     def parse(arguments: Arguments) -> dict[str, Any]:
@@ -275,7 +279,7 @@ def _raw_input(name: str, params: Sequence[Param], raw: Mapping[str, JSON]) -> t
         faults = _judged(judge, dict(arguments))
         if faults:
             raise ArgumentsInvalid(faults)
-        return {param: arguments}
+        return {param: copy.deepcopy(arguments)}  # which is the handler's to change
 
     return schema, parse
 

@@ -57,14 +57,15 @@ def _described(text: str) -> msgspec.Meta:
 class Typed(msgspec.Struct, frozen=True):
     """A type that JSON is read as, or (with `output`) that becomes JSON.
 
-    `info` is how msgspec describes it, `exact` whether msgspec's word is final, and `models` whether models of pydantic
-    are in it.
+    `info` is how msgspec describes it, `exact` whether msgspec's word is final, `models` whether models of pydantic are
+    in it, and `shares` whether what is read may hold parts of what it was read from.
     """
 
     type: Any
     info: mi.Type
     exact: bool
     models: bool
+    shares: bool
     output: bool
 
     @classmethod
@@ -84,7 +85,7 @@ class Typed(msgspec.Struct, frozen=True):
             raise DeclarationError(f"{where}: {type_text(annotation)} cannot be used: {error}. {ALLOWED}.") from error
         while isinstance(info, mi.Metadata):  # it holds annotations alone
             info = info.type
-        return cls(annotation, info, check.exact, check.models, output)
+        return cls(annotation, info, check.exact, check.models, check.shares, output)
 
     @property
     def is_model(self) -> bool:
@@ -135,6 +136,7 @@ class _Check(msgspec.Struct):
     output: bool
     exact: bool = True
     models: bool = False
+    shares: bool = False
     _seen: set[int] = msgspec.field(default_factory=set)
 
     def look(self, info: Any, where: str) -> None:
@@ -146,6 +148,8 @@ class _Check(msgspec.Struct):
             check(self, info, where)
         elif type(info) not in KINDS_OF_TYPES and not isinstance(info, mi.AnyType | mi.LiteralType):
             _refuse(where, f"{type(info).__name__.removesuffix('Type')} has no form in JSON. {ALLOWED}.")
+        # What may be anything is taken as it is, by pydantic too.
+        self.shares = self.shares or isinstance(info, mi.AnyType | mi.CustomType)
         # A result is not made a second time by code of the application, which may count or log what it makes.
         runs_code = self.output and has_verdict(getattr(info, "cls", None))
         self.exact = self.exact and type(info) not in _LOOSE and not runs_code

@@ -189,6 +189,11 @@ class Plain:
     tree: Tree | None = None
 
 
+@attrs.define
+class Tally:
+    seen: dict[str, Any]
+
+
 class TestParameters:
     def test_the_exchange_and_dependencies_are_no_arguments(self) -> None:
         async def search(ex: Exchange, text: str, *, database: Database, limit: int = 10) -> str:
@@ -217,6 +222,34 @@ class TestParameters:
         assert (bound.is_async, bound.takes_exchange, bound.description) == (False, False, None)
         assert bound.input_schema == {"type": "object", "properties": {}}
         assert bound.parse({}) == {} == bound.parse({"further": 1})
+
+    @pytest.mark.parametrize(
+        ("annotation", "given"),
+        [
+            (Any, [{"b": 1}]),
+            (dict, {"a": {"b": 1}}),
+            (dict[str, Any], {"a": {"b": 1}}),
+            (list[Any] | None, [[1]]),
+            (list[list[int]], [[1]]),
+            (Tally, {"seen": {"a": [1]}}),
+        ],
+        ids=str,
+    )
+    def test_what_a_handler_is_given_is_its_own(self, annotation: Any, given: Any) -> None:
+        def spoil(value: Any) -> None:
+            for part in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+                spoil(part)
+            if isinstance(value, dict | list):
+                value.clear()
+
+        def count(x: Any) -> None: ...
+
+        count.__annotations__["x"] = annotation
+        arguments = {"x": given} if annotation is not Tally else given
+        before = msgspec.json.encode(arguments)
+        read = bind(count).parse(arguments)["x"]
+        spoil(read.seen if annotation is Tally else read)
+        assert msgspec.json.encode(arguments) == before
 
     def test_one_model_is_the_arguments(self) -> None:
         def order(ex: Exchange, what: Order) -> None: ...

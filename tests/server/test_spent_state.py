@@ -22,8 +22,8 @@ from mcp_sansio import (
 )
 from mcp_sansio.asker import Stop
 from mcp_sansio.outcome import Failure, FailureKind
-from mcp_sansio.testing import Simulation
-from speak import ENVELOPE, Channel, Http
+from mcp_sansio.testing import Simulation, connect
+from speak import ENVELOPE, VERSIONS, Channel, Http
 from stateful import CARRIERS, REFUSAL
 
 FORM = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
@@ -127,6 +127,29 @@ def raising(error: BaseException) -> Callable[[Exchange], Awaitable[str]]:
         raise error
 
     return end
+
+
+@pytest.mark.parametrize("raw", [None, {"type": "object"}], ids=["typed", "raw"])
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_handler_may_change_its_arguments_before_it_asks(version: str, raw: Any) -> None:
+    """What a state is bound to, and what a handler is run again with, is what the client sent."""
+    registry = Registry("s", "1")
+
+    async def spoil(arguments: dict[str, Any], ex: Exchange) -> str:
+        """Spoil."""
+        inner = arguments["arguments"] if raw is None else arguments
+        seen = str(inner)
+        inner["list"].append(inner.pop("x"))
+        if not ex.answered("q"):
+            raise NeedInput({"q": elicit("Sure?")}, state=1)
+        return seen
+
+    registry.tool(spoil) if raw is None else registry.tool(input_schema=raw)(spoil)
+    inner = {"list": [[]], "x": {"y": 1}}
+    for _ in range(2):
+        with connect(registry, version, on_ask=lambda _: elicit_accept()) as client:
+            result = client.call_tool("spoil", {"arguments": {"arguments": inner}} if raw is None else inner)
+        assert result.content[0].text == str(inner)  # type: ignore[union-attr]
 
 
 # Spent ----------------------------------------------------------------------------------------------------------------
