@@ -27,7 +27,7 @@ from speak import ENVELOPE, VERSIONS, Channel, Http
 from stateful import CARRIERS, REFUSAL
 
 FORM = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
-pytestmark = pytest.mark.revision(*ENVELOPE)
+pytestmark = pytest.mark.revision("2026-07-28")
 REFUSED = {"code": -32602, "message": REFUSAL}
 
 

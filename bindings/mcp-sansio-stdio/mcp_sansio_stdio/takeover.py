@@ -28,33 +28,50 @@ def private_stdio() -> Iterator[tuple[int, int]]:
     still sits in a buffer goes to the error output as well. A standard stream that is closed has ended.
     """
     stdin, stdout = sys.stdin, sys.stdout
-    _open_what_is_closed()
-    source, sink = os.dup(_INPUT), os.dup(_OUTPUT)
+    taken = _open_what_is_closed()
+    # A number that is somebody else's is left alone: its stream has ended.
+    ours = tuple(number for number in (_INPUT, _OUTPUT) if number not in taken)
+    private = {number: os.dup(number) if number in ours else _open_nothing() for number in (_INPUT, _OUTPUT)}
     with open(os.devnull, encoding="utf-8") as empty:
-        os.dup2(empty.fileno(), _INPUT)
-        os.dup2(_ERRORS, _OUTPUT)
+        for number, instead in ((_INPUT, empty.fileno()), (_OUTPUT, _ERRORS)):
+            if number in ours:
+                os.dup2(instead, number)
         _flush(stdout)
         sys.stdin, sys.stdout = empty, sys.stderr
         try:
-            yield source, sink
+            yield private[_INPUT], private[_OUTPUT]
         finally:
             _flush(stdout)
             sys.stdin, sys.stdout = stdin, stdout
-            for private, standard in ((source, _INPUT), (sink, _OUTPUT)):
-                os.dup2(private, standard)
-                os.close(private)
+            for number, descriptor in private.items():
+                if number in ours:
+                    os.dup2(descriptor, number)
+                os.close(descriptor)
 
 
-def _open_what_is_closed() -> None:
+def _open_what_is_closed() -> set[int]:
     """Put something under the standard numbers, or the next descriptor that anybody opens would have one of them.
 
-    An input like this has ended, and an output cannot be written.
+    Those are returned that somebody has already: where the interpreter found one closed at its start, it has no stream
+    for it, and whatever is there now is none.
     """
-    for descriptor, mode in ((_INPUT, os.O_RDONLY), (_OUTPUT, os.O_RDONLY), (_ERRORS, os.O_WRONLY)):
+    taken = set()
+    streams = ((_INPUT, sys.__stdin__), (_OUTPUT, sys.__stdout__), (_ERRORS, sys.__stderr__))
+    for number, stream in streams:
         try:
-            os.fstat(descriptor)
+            os.fstat(number)
         except OSError:
-            os.open(os.devnull, mode)  # it gets the lowest number that is free, which is this one
+            # It gets the lowest number that is free, which is this one.
+            os.open(os.devnull, os.O_WRONLY if number == _ERRORS else os.O_RDONLY)
+            continue
+        if stream is None:
+            taken.add(number)
+    return taken
+
+
+def _open_nothing() -> int:
+    """An input that has ended, and an output that cannot be written."""
+    return os.open(os.devnull, os.O_RDONLY)
 
 
 def _flush(stream: Any) -> None:

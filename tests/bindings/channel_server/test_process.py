@@ -154,8 +154,12 @@ class TestTheEnd:
         assert (server.ended(), server.errors()) == (0, "")
 
     @pytest.mark.parametrize("closed", [0, 1], ids=["input", "output"])
-    def test_with_a_standard_stream_closed_from_the_start(self, start: Start, closed: int) -> None:
-        server = start("-c", f"import os, runpy; os.close({closed}); runpy.run_path({PROGRAM!r}, run_name='__main__')")
+    @pytest.mark.parametrize("meanwhile", ["pass", f"os.open({PROGRAM!r}, os.O_RDONLY)"], ids=["free", "taken"])
+    def test_with_a_standard_stream_closed_from_the_start(self, start: Start, closed: int, meanwhile: str) -> None:
+        """Its number is the next one to be given away, to a library, say, that keeps a file of its own open."""
+        code = f"import os, runpy; {meanwhile}; runpy.run_path({PROGRAM!r}, run_name='__main__')"
+        begin = f"import os, sys; os.close({closed}); os.execv(sys.executable, [sys.executable, '-c', {code!r}])"
+        server = start("-c", begin)
         if closed == 1:
             server.send(INITIALIZE)
         assert (server.ended(), server.rest(), server.errors()) == (0, b"", "")

@@ -215,8 +215,9 @@ async def test_a_response_that_http_itself_forbids_is_said_so(
 
 @pytest.mark.parametrize("how", LATE)
 async def test_a_server_that_takes_too_long_is_given_up(http_client: HttpClient, fickle: Calling, how: str) -> None:
+    """A library may be sooner to have had enough: Python's http.client is, since 3.14, of interim responses."""
     error = await fickle(LATE[how], IMPATIENT).provoked()
-    assert isinstance(error, CallTimeout), error
+    assert isinstance(error, CallTimeout) or "interim responses" in str(error), error
 
 
 @pytest.mark.parametrize("status", [300, 304, 400, 402, 403, 404, 405, 409, 418, 429, 500, 502, 503, 599, 999])
