@@ -45,6 +45,7 @@ _NOT_ABOUT_REVISIONS = frozenset(
 #: From here on something is out of order, on the server or before it. But a server that knows no POST says so with the
 #: one status of these that means what it says.
 _SERVER_AT_FAULT, _NOT_IMPLEMENTED = 500, 501
+_NOT_FOUND = 404
 
 
 class _Step(Enum):
@@ -345,7 +346,12 @@ class Negotiation:
         ours, theirs = ", ".join(self._engine.adapters.versions), named_versions(error)
         named = f", but {_quoted(theirs)}" if theirs else ""
         said = "; ".join([str(error), *getattr(error, "__notes__", ())])
-        self._fail(NegotiationFailed(f"the server speaks none of {ours}{named}: {said}", theirs), error)
+        who = (
+            "nothing is found at this URL, whose path may be wrong; or the server"
+            if _is_no_path(error)
+            else "the server"
+        )
+        self._fail(NegotiationFailed(f"{who} speaks none of {ours}{named}: {said}", theirs), error)
 
     def _fail(self, error: McpError, cause: McpError | None = None) -> None:
         error.__cause__ = cause or error.__cause__
@@ -375,6 +381,11 @@ def named_versions(error: McpError) -> list[str]:
     data = error.data if isinstance(error, ServerError) else None
     supported = data.get("supported") if isinstance(data, dict) else None
     return [version for version in supported if isinstance(version, str)] if isinstance(supported, list) else []
+
+
+def _is_no_path(error: McpError) -> bool:
+    """Whether nothing of the protocol answers where the client asks: a 404 without an error of JSON-RPC."""
+    return isinstance(error, ServerError) and error.code is None and error.status == _NOT_FOUND
 
 
 def says_legacy(error: McpError) -> bool:

@@ -480,7 +480,8 @@ def test_a_server_that_has_neither_transport_is_said_to_have_neither(refused: An
     kind, text = outcome(call)
     assert kind == "NegotiationFailed"
     assert text.startswith(
-        "the server speaks none of 2025-11-25: POST? No. (HTTP 404); there is no older transport either"
+        "nothing is found at this URL, whose path may be wrong; or the server speaks none of 2025-11-25: "
+        "POST? No. (HTTP 404); there is no older transport either"
     )
     # The next call tries it all again, from the newer transport on.
     client.call()

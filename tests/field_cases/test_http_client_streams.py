@@ -294,7 +294,8 @@ def test_case_42_an_endpoint_that_never_comes_is_waited_for_so_long() -> None:
     assert not call.ended
     client.advance(1)
     text = (
-        "the server speaks none of 2024-11-05: Not here (HTTP 404); there is no older transport either: "
+        "nothing is found at this URL, whose path may be wrong; or the server speaks none of 2024-11-05: "
+        "Not here (HTTP 404); there is no older transport either: "
         "no endpoint event came on the stream of the older transport: there was no answer in time"
     )
     assert outcome(call) == ("NegotiationFailed", text)
