@@ -346,11 +346,8 @@ class Negotiation:
         ours, theirs = ", ".join(self._engine.adapters.versions), named_versions(error)
         named = f", but {_quoted(theirs)}" if theirs else ""
         said = "; ".join([str(error), *getattr(error, "__notes__", ())])
-        who = (
-            "nothing is found at this URL, whose path may be wrong; or the server"
-            if _is_no_path(error)
-            else "the server"
-        )
+        astray = isinstance(error, ServerError) and (error.code, error.status) == (None, _NOT_FOUND)
+        who = "nothing is found at this URL, whose path may be wrong; or the server" if astray else "the server"
         self._fail(NegotiationFailed(f"{who} speaks none of {ours}{named}: {said}", theirs), error)
 
     def _fail(self, error: McpError, cause: McpError | None = None) -> None:
@@ -381,11 +378,6 @@ def named_versions(error: McpError) -> list[str]:
     data = error.data if isinstance(error, ServerError) else None
     supported = data.get("supported") if isinstance(data, dict) else None
     return [version for version in supported if isinstance(version, str)] if isinstance(supported, list) else []
-
-
-def _is_no_path(error: McpError) -> bool:
-    """Whether nothing of the protocol answers where the client asks: a 404 without an error of JSON-RPC."""
-    return isinstance(error, ServerError) and error.code is None and error.status == _NOT_FOUND
 
 
 def says_legacy(error: McpError) -> bool:
