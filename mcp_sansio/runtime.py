@@ -6,7 +6,7 @@ fake clock, counted tokens and a scheduler of twenty lines, and compare bytes.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from typing import Any, Protocol, TypeVar
 
 import attrs
@@ -47,13 +47,15 @@ def run_at_once(function: Callable[[], None], /) -> None:
     function()
 
 
-def finish_now(work: Coroutine[Any, Any, None]) -> None:
-    """Run `work`, which waits for nothing, to its end. Raises ``RuntimeError`` where it waits all the same."""
+def given_now(work: Awaitable[T]) -> T:
+    """What `work`, which waits for nothing, gives. Raises ``RuntimeError`` where it waits all the same."""
+    steps = work.__await__()
     try:
-        work.send(None)
-    except StopIteration:
-        return
-    work.close()
+        next(steps)
+    except StopIteration as end:
+        given: T = end.value
+        return given
+    steps.close()
     raise RuntimeError("what was said to answer at once has to be waited for")
 
 

@@ -75,6 +75,14 @@ def test_a_record_is_nobodys_to_change() -> None:
     assert now(held.get("k")) == SessionRecord({"list": [1]}, 1)
 
 
+def test_a_record_of_json_text_is_the_record_of_what_that_says() -> None:
+    record = SessionRecord(b'{"list": [1]}', 2)
+    assert record == SessionRecord({"list": [1]}, 2)
+    assert repr(record) == "SessionRecord(data={'list': [1]}, version=2)"
+    assert record != SessionRecord(b'{"list": [1]}', 3)
+    assert record != ({"list": [1]}, 2)
+
+
 def test_what_is_taken_is_gone() -> None:
     held, clock = store()
     now(held.create("k", {"a": [1]}, ttl=10))

@@ -62,6 +62,10 @@ class HttpTransaction:
     extra_headers: gate.Pairs = ()
     _cors: gate.Pairs = ()
     _received = 0
+    #: The body, of which most have one piece.
+    _body = b""
+    #: All of its pieces where there are more. No list: they may be small, and then each costs more than it holds.
+    _pieces: BytesIO | None = None
     _receive_by: float | None = None
     _keep_alive: float | None = None
     #: What waits for the client to read it. A response that is no stream is there at once, and nothing waits.
@@ -84,7 +88,6 @@ class HttpTransaction:
         self.wake = wake
         self._loopback = loopback
         self._paced = paced
-        self._body = BytesIO()  # and no list: pieces may be small, and then each costs more than it holds
         self._parts: list[Part] = []
         self._events: list[Event] = []
         self._running: dict[RunningCall, None] = {}
@@ -117,7 +120,7 @@ class HttpTransaction:
             self.refuse_method()
         elif method != "POST":
             self.state = advance(RESPONSE, self.state, ResponseInput.RECEIVED)
-            self._handle()
+            self._handle(b"")
         else:
             self._receive_by = self.server.runtime.now() + config.receive_timeout
             fault = gate.fault_of_body(get("content-type"), get("content-length"), config.max_message)
@@ -128,21 +131,28 @@ class HttpTransaction:
         """A piece of the request's body. More than `Config.max_message` bytes are refused as soon as they are seen."""
         if self.state is not ResponseState.RECEIVING:
             return
-        self._received += len(data)
-        if self._received > self.config.max_message:
-            self._body.close()
+        received = self._received = self._received + len(data)
+        if received > self.config.max_message:
+            self._body, self._pieces = b"", None
             self.refuse(gate.too_large(self.config.max_message))
-            return
-        self._body.write(data)
+        elif received == len(data):
+            self._body = bytes(data)
+        else:
+            if self._pieces is None:
+                self._pieces = BytesIO()
+                self._pieces.write(self._body)
+            self._pieces.write(data)
 
     def receive_end(self) -> None:
         """The request is complete."""
         if self.state is not ResponseState.RECEIVING:
             return
         self.state = advance(RESPONSE, self.state, ResponseInput.RECEIVED)
+        body = self._body if self._pieces is None else self._pieces.getvalue()
+        self._body, self._pieces = b"", None
         if self.server.logs_wire:
-            wire_log.received(self._body.getvalue())
-        self._handle()
+            wire_log.received(body)
+        self._handle(body)
 
     def receive_disconnect(self) -> None:
         """The connection has gone. Whether that gives calls up is their revision's to say."""
@@ -337,13 +347,11 @@ class HttpTransaction:
     def _check_arrival(self, now: float) -> None:
         """A body that comes byte by byte would hold its connection, and what it sent, for as long as it likes."""
         if self._receive_by is not None and self._receive_by <= now:
-            self._body.close()
+            self._body, self._pieces = b"", None
             seconds = self.config.receive_timeout
             self.refuse(Failure(FailureKind.TOO_SLOW, f"the body took longer than {seconds:g} seconds to come in"))
 
-    def _handle(self) -> None:
-        body = self._body.getvalue()
-        self._body.close()
+    def _handle(self, body: bytes) -> None:
         try:
             getattr(self, self.methods[self.method])(body)
         except Rejected as rejected:

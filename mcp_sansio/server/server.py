@@ -25,7 +25,7 @@ from .http import HttpTransaction
 from .lending import Lender
 from .pair import PairTransaction
 from .questions import Questions
-from .sessions import LiveSession
+from .sessions import LiveSession, OpenedSessions
 from .streamable import StreamableTransaction
 from .topics import Topics
 from .workers import Workers
@@ -112,6 +112,7 @@ class Server:
         self.workers = Workers(self, hub)
         self.lender = Lender(self)
         self.questions = Questions(runtime)
+        self.opened = OpenedSessions()
         self.pairs: dict[str, PairTransaction] = {}
         self.closing = False
         self._streams: dict[Closable, None] = {}
@@ -243,7 +244,7 @@ class Server:
         """What of that session is in flight here, as something will be now."""
         live = self._live.get(session_id)
         if live is None:
-            live = self._live[session_id] = LiveSession(self, session_id)
+            live = self._live[session_id] = LiveSession(session_id, self, self.runtime.now())
         return live
 
     def session_used(self, session_id: str) -> LiveSession | None:

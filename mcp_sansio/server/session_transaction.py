@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from mcp_sansio.events import StoreNeeded
 from mcp_sansio.outcome import Failure, FailureKind, Rejected
-from mcp_sansio.runtime import finish_now
+from mcp_sansio.runtime import given_now
 from mcp_sansio.storage import STORE_FAULT, SessionRecord, StoreFull, StoreUnavailable
 
 from .calls import logger
@@ -28,17 +28,17 @@ class SessionTransaction(HttpTransaction):
 
     def _load(self, session_id: str, then: Callable[[], None]) -> None:
         """Find the session and go on with `then`; refuse the request where there is none of this principal."""
-        store, key, ttl = self.server.store, session_key(session_id, self.principal), self.config.session_ttl
+        server, key = self.server, session_key(session_id, self.principal)
 
         def found(record: SessionRecord | None) -> None:
             if record is None:
                 raise no_such_session()
-            self._session = HttpSession(self.server, session_id, record)
-            self._live = self.server.session_used(session_id)
-            self._touched = self.server.runtime.now()
+            self._session = HttpSession(session_id, server.opened.of(key, record), server, record)
+            self._live = server.session_used(session_id)
+            self._touched = server.runtime.now()
             then()
 
-        self._await_store(lambda: store.get(key, ttl=ttl), found)
+        self._await_store(partial(server.store.get, key, ttl=self.config.session_ttl), found)
 
     # What takes time
 
@@ -52,32 +52,39 @@ class SessionTransaction(HttpTransaction):
         self._await(workers.said, then, at_once=workers.has_said_all)
 
     def _await(self, ask: Callable[[], Awaitable[T]], then: Callable[[T], None], *, at_once: bool) -> None:
-        if at_once:
-            finish_now(self._ask(ask, then))
+        if not at_once:
+            self.emit(StoreNeeded(partial(self._ask, ask, then)))
+            return
+        try:
+            answer = given_now(ask())
+        except Exception as error:
+            self._store_failed(error)
         else:
-            self.emit(StoreNeeded(partial(self._ask_and_wake, ask, then)))
-
-    async def _ask_and_wake(self, ask: Callable[[], Awaitable[T]], then: Callable[[T], None]) -> None:
-        await self._ask(ask, then)
-        self.wake()
+            self._proceed(then, answer)
 
     async def _ask(self, ask: Callable[[], Awaitable[T]], then: Callable[[T], None]) -> None:
-        """Await what `ask` gives, then go on with `then`. A store that fails is the server's fault."""
         try:
             answer = await ask()
-        except StoreFull as error:
-            self.refuse(Failure(FailureKind.UNAVAILABLE, str(error)))
-        except StoreUnavailable as error:
-            logger.error("%s", error)  # its text says it all
-            self.refuse(Failure(FailureKind.UNAVAILABLE, STORE_FAULT))
-        except Exception:
-            logger.exception("the session store failed")
-            self.refuse(Failure(FailureKind.UNAVAILABLE, STORE_FAULT))
+        except Exception as error:
+            self._store_failed(error)
         else:
-            if self.connected:
-                self._proceed(then, answer)
+            self._proceed(then, answer)
+        self.wake()
+
+    def _store_failed(self, error: Exception) -> None:
+        """Refuse the request: a store that fails is the server's fault."""
+        text = STORE_FAULT
+        if isinstance(error, StoreFull):
+            text = str(error)
+        elif isinstance(error, StoreUnavailable):
+            logger.error("%s", error)  # its text says it all
+        else:
+            logger.error("the session store failed", exc_info=error)
+        self.refuse(Failure(FailureKind.UNAVAILABLE, text))
 
     def _proceed(self, then: Callable[[T], None], answer: T) -> None:
+        if not self.connected:
+            return
         try:
             then(answer)
         except Rejected as rejected:

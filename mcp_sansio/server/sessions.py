@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from mcp_sansio.call import ClientInfo
 from mcp_sansio.changes import LIST_CHANGES, Change, ChangeKind
 from mcp_sansio.errors import SessionExpired
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from .server import Server
 
 SESSION_HEADER = "Mcp-Session-Id"
+_MOST_OPENED = 256
 
 
 def session_key(session_id: str, principal: str | None) -> str:
@@ -47,21 +50,52 @@ def new_session(version: str, client: ClientInfo, principal: str | None) -> dict
     }
 
 
-class HttpSession:
-    """A session as one request sees it: its record, and the `Peer` that writes to it."""
+class Opened(Struct, frozen=True):
+    """What a handshake and the client's requests since left in the session's record, as of its `version`."""
 
-    def __init__(self, server: Server, session_id: str, record: SessionRecord) -> None:
-        self.id = session_id
-        self._server = server
-        self._record = record
-        self._values: Session | None = None
+    version: int
+    revision: str
+    principal: str | None
+    client: ClientInfo
+    log_level: str | None
+
+
+class OpenedSessions:
+    """The sessions that came in lately, by their keys, so that a record is read only when it has changed."""
+
+    def __init__(self) -> None:
+        self._opened: dict[str, Opened] = {}
+
+    def of(self, key: str, record: SessionRecord) -> Opened:
+        """What is in the `record` under `key`."""
+        opened = self._opened.get(key)
+        if opened is not None and opened.version == record.version:
+            return opened
+        data = record.data
+        client = ClientInfo(**data["client"])
+        opened = Opened(record.version, data["version"], data["principal"], client, data["log_level"])
+        self._opened.pop(key, None)
+        if len(self._opened) >= _MOST_OPENED:  # the oldest makes room
+            self._opened.pop(next(iter(self._opened)), None)
+        self._opened[key] = opened
+        return opened
+
+
+class HttpSession(Struct, eq=False):
+    """A session as one request sees it: its record, what of that was read, and the `Peer` that writes to it."""
+
+    id: str
+    opened: Opened
+    _server: Server
+    _record: SessionRecord
+    _values: Session | None = None
 
     @property
     def values(self) -> Session:
         """What the application keeps for the session."""
         if self._values is None:
             ttl = self._server.config.session_ttl
-            self._values = Session(self._server.store, session_key(self.id, self.principal), self.id, self._record, ttl)
+            self._values = Session(self._server.store, session_key(*self.owner), self.id, self._record, ttl)
         return self._values
 
     @property
@@ -70,20 +104,9 @@ class HttpSession:
         return self._record.data if self._values is None else self._values.record.data
 
     @property
-    def principal(self) -> str | None:
-        """Who opened the session."""
-        principal: str | None = self.record["principal"]
-        return principal
-
-    @property
     def owner(self) -> tuple[str, str | None]:
         """Whose answers count for questions that are asked in this session."""
-        return self.id, self.principal
-
-    def described(self) -> tuple[str, ClientInfo, str | None]:
-        """What the handshake and the client's requests since left: its revision, its client, and its log level."""
-        data = self.record
-        return data["version"], ClientInfo(**data["client"]), data["log_level"]
+        return self.id, self.opened.principal
 
     async def set_log_level(self, level: str) -> None:
         """See `Peer.set_log_level`."""
@@ -141,18 +164,18 @@ class NoPeer:
 NO_PEER = NoPeer()
 
 
-class LiveSession:
+class LiveSession(Struct, eq=False, weakref=True):
     """What of a session is in flight in this process: calls, and streams that can be resumed."""
 
-    def __init__(self, server: Server, session_id: str) -> None:
-        self.id = session_id
-        self.used = server.runtime.now()
-        self._server = server
-        #: Those in flight. Several may use one id, against the rules; each keeps its own response.
-        self.calls: dict[RunningCall, None] = {}
-        self._logs: dict[str, EventLog] = {}
-        self._standalone: list[StandaloneStream] = []
-        self._listens_elsewhere = False
+    id: str
+    _server: Server
+    #: When a request last came in it, in the runtime's seconds.
+    used: float
+    #: Those in flight. Several may use one id, against the rules; each keeps its own response.
+    calls: dict[RunningCall, None] = {}
+    _logs: dict[str, EventLog] = {}
+    _standalone: list[StandaloneStream] = []
+    _listens_elsewhere: bool = False
 
     @property
     def idle(self) -> bool:

@@ -81,7 +81,7 @@ class StreamableTransaction(SessionTransaction):
         if not adapter.has_handshake or preamble.method == "initialize":
             self._process(preamble, forms)
         elif session_id is not None:
-            self._load(session_id, lambda: self._process_in_session(preamble, forms))
+            self._load(session_id, partial(self._process_in_session, preamble, forms))
         elif self.config.require_session:
             raise _session_missing()
         else:
@@ -89,10 +89,10 @@ class StreamableTransaction(SessionTransaction):
 
     def _process_in_session(self, preamble: Preamble, forms: tuple[bool, bool]) -> None:
         assert self._session is not None
-        version, client, log_level = self._session.described()
+        opened = self._session.opened
         if preamble.header_version is None:
-            self._adapter = self.server.adapters.select(preamble, version)
-        self._process(preamble, forms, client, log_level)
+            self._adapter = self.server.adapters.select(preamble, opened.revision)
+        self._process(preamble, forms, opened.client, opened.log_level)
 
     def _process(
         self,
@@ -278,7 +278,7 @@ class StreamableTransaction(SessionTransaction):
     def _open_stream(self, stated: Adapter | None) -> None:
         assert self._session is not None
         session, last = self._session, self.headers.get("last-event-id")
-        adapter = stated or self.server.adapters.by_version.get(session.described()[0]) or self.rendering
+        adapter = stated or self.server.adapters.by_version.get(session.opened.revision) or self.rendering
         self._adapter = adapter
         if last is None:
             self._use_stream(lambda stream: stream.open(adapter, session.record["subscriptions"]))

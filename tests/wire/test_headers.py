@@ -60,6 +60,21 @@ def test_of_keeps_what_is_headers_already() -> None:
     assert Headers.of(iter(PAIRS)) == Headers.of(PAIRS) == headers
 
 
+def test_of_bytes_reads_what_came_over_the_wire() -> None:
+    pairs = [(b"Accept", b"text/html"), (b"X-Name", b"J\xe4r"), (b"ACCEPT", b"*/*")]
+    headers = Headers.of_bytes(pairs)
+    assert dict(headers) == {"accept": "text/html, */*", "x-name": "Jär"}
+    assert headers.size == len("acceptx-name") + len("text/html, */*Jär")
+
+
+def test_of_bytes_reads_the_same_bytes_once() -> None:
+    first, same = (Headers.of_bytes([(b"host", bytes([97, 98]))]) for _ in range(2))
+    assert same is first
+    others = [Headers.of_bytes([(b"host", b"%d" % number)]) for number in range(1000)]
+    assert [headers["host"] for headers in others] == [str(number) for number in range(1000)]
+    assert dict(Headers.of_bytes([(b"host", bytes([97, 98]))])) == dict(first)
+
+
 def test_headers_are_not_changed() -> None:
     source = {"A": "1"}
     headers: Any = Headers(source)

@@ -12,6 +12,7 @@ from multidict import CIMultiDict
 from mcp_sansio import Body, End, Head, HttpTransaction, Part
 from mcp_sansio.hosting import checked_principal
 from mcp_sansio.response_driver import ResponseDriver
+from mcp_sansio.wire.headers import Headers
 
 from .facts import is_on_loopback
 from .host import Host
@@ -52,7 +53,7 @@ class Driver(ResponseDriver):
         engine, request = self.engine, self._request
         content = request.content
         try:
-            engine.receive_request(request.method, request.raw_path, request.headers)
+            engine.receive_request(request.method, request.raw_path, Headers.of_bytes(request.raw_headers))
             if content.is_eof() and content.exception() is None:
                 engine.receive_body(content.read_nowait())  # mostly this is all of it
                 engine.receive_end()

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Coroutine
-from typing import Any, cast
+from collections.abc import Awaitable
+from typing import Any
 
 
 def start_task(loop: asyncio.AbstractEventLoop, work: Awaitable[None]) -> asyncio.Task[None]:
     """A task for the coroutine `work`, which has run up to its first wait."""
-    coroutine = cast("Coroutine[Any, Any, None]", work)
+    coroutine: Any = work
     if sys.version_info >= (3, 12):
         return asyncio.Task(coroutine, loop=loop, eager_start=True)
     task = asyncio.Task(coroutine, loop=loop)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
@@ -123,15 +123,14 @@ class Application:
         finally:
             await self.close()
 
-    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def _serve(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        """To be awaited for the response."""
         open_engine = self._engine_for(scope)
         if open_engine is None:
-            await _not_found(send)
-            return
+            return _not_found(send)
         if self._lines:
             self.startup()
-        loop = self._loops.here()
-        await Driver(loop, self._orphans, open_engine, self._principal, scope, receive, send).run()
+        return Driver(self._loops.here(), self._orphans, open_engine, self._principal, scope, receive, send).run()
 
     def _engine_for(self, scope: Scope) -> Callable[..., HttpTransaction] | None:
         """What makes the engine for that path, or ``None`` where there is nothing."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
-from typing import cast
+from functools import lru_cache
 
 from mcp_sansio import Body, End, Head, HttpTransaction, Part
 from mcp_sansio.driving import Orphans, Task
 from mcp_sansio.hosting import checked_principal
 from mcp_sansio.response_driver import ResponseDriver
+from mcp_sansio.wire.headers import Headers
 
 from .facts import Message, Principal, Receive, Scope, Send, is_on_loopback, target_of
 from .loops import Loop
@@ -62,8 +62,11 @@ class Driver(ResponseDriver):
 
     async def run(self) -> None:
         """Serve the request."""
+        engine, scope = self.engine, self._scope
         try:
-            await self._take_in()
+            engine.receive_request(scope["method"], target_of(scope), Headers.of_bytes(scope["headers"]))
+            if engine.receiving:
+                await self._take_in()
             await self._respond()
         except ConnectionError:
             self.disconnect()
@@ -78,26 +81,25 @@ class Driver(ResponseDriver):
     # The request
 
     async def _take_in(self) -> None:
-        engine, scope = self.engine, self._scope
-        headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]]
-        engine.receive_request(scope["method"], target_of(scope), headers)
-        due = engine.next_deadline()
-        if due is None or not engine.receiving:
+        """Take the body in, which has until the engine's deadline. Most of them are there."""
+        rest = self._loop.begun(self._take_in_body())
+        if rest is None:
             return
-        if not await self._loop.within(due, self._take_in_body):
-            engine.handle_timeout(max(due, self._loop.now()))
+        due = self.engine.next_deadline()
+        assert due is not None
+        if not await self._loop.within(due, rest):
+            self.engine.handle_timeout(max(due, self._loop.now()))
             self._linger = 0.0  # it has had its time
 
     async def _take_in_body(self) -> None:
         """Read the body, for as long as the engine waits for it."""
         engine = self.engine
-        while engine.receiving:
-            engine.receive_body(await self._next_piece())
-            if self._has_all:
-                engine.receive_end()
+        while not self._has_all and engine.receiving:
+            engine.receive_body(self._piece_of(await self._receive()))
+        if self._has_all:
+            engine.receive_end()
 
-    async def _next_piece(self) -> bytes:
-        message = await self._receive()
+    def _piece_of(self, message: Message) -> bytes:
         if message["type"] == "http.disconnect":
             raise ConnectionResetError("the client left")
         self._has_all = not message.get("more_body", False)
@@ -107,31 +109,31 @@ class Driver(ResponseDriver):
     async def _read_and_drop(self, most: int) -> None:
         """Read the rest of the body, or about that many bytes of it."""
         while most > 0 and not self._has_all:
-            most -= len(await self._next_piece())
+            most -= len(self._piece_of(await self._receive()))
 
     # The response
 
     async def _respond(self) -> None:
         """Send the response to its end. Raises ``ConnectionError`` when the client has left."""
+        parts = await self.take()
+        if isinstance(parts[-1], End):
+            await self._send_whole(parts)
+            return
         while True:
-            parts = await self.take()
-            is_whole = not self._has_begun and isinstance(parts[-1], End)
-            if is_whole:
-                await self._send_whole(parts)
-                return
             self.pause()
             await self._send_parts(parts)
             self.resume()
             if isinstance(parts[-1], End):
                 return
+            parts = await self.take()
 
     async def _send_whole(self, parts: list[Part]) -> None:
         """Send a response at once. The request may still be coming in, which is not read to its end."""
-        if await self._has_come_in():
+        if self._has_all or await self._has_come_in():
             await self._send_parts(parts)
             return
         await self._send_parts(parts, more=True)
-        await self._loop.within(self._loop.now() + self._linger, partial(self._read_and_drop, _LINGER_BYTES))
+        await self._loop.within(self._loop.now() + self._linger, self._read_and_drop(_LINGER_BYTES))
         await self._tell({"type": "http.response.body"})
 
     async def _has_come_in(self) -> bool:
@@ -139,20 +141,23 @@ class Driver(ResponseDriver):
         if self._scope["method"] != "POST":
             return True
         if self._has_all is None and self._linger and all(name != b"expect" for name, _ in self._scope["headers"]):
-            await self._loop.within(self._loop.now() + _GRACE_SECONDS, partial(self._read_and_drop, _GRACE_BYTES))
+            rest = self._loop.begun(self._read_and_drop(_GRACE_BYTES))
+            if rest is not None:
+                await self._loop.within(self._loop.now() + _GRACE_SECONDS, rest)
         return bool(self._has_all)
 
     async def _send_parts(self, parts: list[Part], *, more: bool = False) -> None:
         if not self._has_begun:
             self._has_begun = True
-            await self._tell(self._start(cast("Head", parts[0]), is_last=more))
+            await self._tell(self._start(parts[0], is_last=more))
         data = b"".join([part.data for part in parts if isinstance(part, Body)])
         more = more or not isinstance(parts[-1], End)
         # Without data as well: some servers hold a head back until the body begins.
         await self._tell({"type": "http.response.body", "body": data, "more_body": more})
 
-    def _start(self, head: Head, *, is_last: bool) -> Message:
-        headers = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in head.headers]
+    def _start(self, head: Part, *, is_last: bool) -> Message:
+        assert isinstance(head, Head)
+        headers = [*map(_encoded, head.headers)]
         if is_last and self._scope.get("http_version", "1.1").startswith("1"):
             headers.append((b"connection", b"close"))
         return {"type": "http.response.start", "status": head.status, "headers": headers}
@@ -173,3 +178,9 @@ class Driver(ResponseDriver):
         while (await self._receive())["type"] != "http.disconnect":
             pass  # the rest of a request that was answered before its end
         self.lose()
+
+
+@lru_cache(maxsize=256)  # nearly all responses have the same few
+def _encoded(header: tuple[str, str]) -> tuple[bytes, bytes]:
+    name, value = header
+    return name.lower().encode("latin-1"), value.encode("latin-1")

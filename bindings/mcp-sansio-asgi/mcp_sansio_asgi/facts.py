@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, MutableMapping
+from functools import lru_cache
 from typing import Any
 
 from mcp_sansio.hosting import is_loopback
@@ -40,7 +41,12 @@ def is_on_loopback(scope: Scope) -> bool:
 
     The server's own address tells. Where that is a name, the client's does; a header may have had a part in it.
     """
-    return any(is_loopback(tuple(scope.get(end) or ())) for end in ("server", "client"))
+    return is_loopback(_address(scope, "server")) or is_loopback(_address(scope, "client"))
+
+
+def _address(scope: Scope, end: str) -> object:
+    address = scope.get(end)
+    return address if type(address) is tuple else tuple(address or ())
 
 
 def target_of(scope: Scope) -> str:
@@ -56,6 +62,10 @@ def path_below(scope: Scope) -> str:
 
     ``root_path`` is what a mount, or a proxy in front, has for itself. Servers differ in whether the path shows it.
     """
-    path, root = scope["path"], scope.get("root_path", "")
-    below: str = path.removeprefix(root) if path == root or path.startswith(f"{root}/") else path
+    return _below(scope["path"], scope.get("root_path", ""))
+
+
+@lru_cache(maxsize=64)  # nearly all requests are to the same one
+def _below(path: str, root: str) -> str:
+    below = path.removeprefix(root) if path == root or path.startswith(f"{root}/") else path
     return below.rstrip("/")

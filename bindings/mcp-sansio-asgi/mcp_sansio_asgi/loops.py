@@ -31,7 +31,10 @@ class Loop(ServingLoop, Protocol):
     def run_sync(self, function: Callable[[], T], /) -> Awaitable[T]:
         """See `Runtime.run_sync`."""
 
-    async def within(self, due: float, work: Callable[[], Awaitable[None]]) -> bool:
+    def begun(self, work: Awaitable[None]) -> Awaitable[None] | None:
+        """What is left to await of `work`, whose first step may be taken: ``None`` where that was all of it."""
+
+    async def within(self, due: float, work: Awaitable[None]) -> bool:
         """Do `work` until `due`, and say whether it came to its end."""
 
 
@@ -54,15 +57,18 @@ class AsyncioLoop(LentLoop):
         """See `Runtime.run_sync`."""
         return asyncio.to_thread(function)
 
-    async def within(self, due: float, work: Callable[[], Awaitable[None]]) -> bool:
-        """See `Loop.within`. Most work is done at its first step, which spares a timer for each request."""
-        begun = _Begun(work())
-        if begun.is_done:
-            return True
+    def begun(self, work: Awaitable[None]) -> Awaitable[None] | None:
+        """See `Loop.begun`. Most work is done at its first step, which spares a timer for each request."""
+        steps = work.__await__()
+        waits_for = next(steps, _NOTHING)
+        return None if waits_for is _NOTHING else _Begun(steps, waits_for)
+
+    async def within(self, due: float, work: Awaitable[None]) -> bool:
+        """See `Loop.within`."""
         limit = asyncio.timeout(due - self.now())
         try:
             async with limit:
-                await begun
+                await work
         except TimeoutError:
             if not limit.expired():
                 raise
@@ -70,13 +76,15 @@ class AsyncioLoop(LentLoop):
         return True
 
 
+_NOTHING: Any = object()
+
+
 class _Begun:
     """Work whose first step is taken; the rest of it is to be awaited in the same task, before anything else."""
 
-    def __init__(self, work: Awaitable[None]) -> None:
-        self._steps = work.__await__()
-        self._waits_for: Any = next(self._steps, self)
-        self.is_done = self._waits_for is self
+    def __init__(self, steps: Generator[Any, None, None], waits_for: Any) -> None:
+        self._steps = steps
+        self._waits_for = waits_for
 
     def __await__(self) -> Generator[Any, None, None]:
         try:
