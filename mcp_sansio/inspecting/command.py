@@ -6,7 +6,7 @@ import argparse
 import json
 import logging
 import re
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
 from math import inf
 from typing import Any, TextIO
@@ -212,7 +212,7 @@ class _Session:
         for capability, member, listed, _ in _LISTS:
             if capability in server.capabilities:
                 try:
-                    lists[member] = await listed(client)
+                    lists[member] = await getattr(client, listed)()
                 except (ServerError, CallTimeout) as error:
                     self._fail(error, FAILED)
         if self._options.json:
@@ -276,13 +276,12 @@ class _Session:
 
 #: All arguments of a prompt are text.
 _TEXTS: Mapping[str, JSON] = {"additionalProperties": {"type": "string"}}
-_Listed = Callable[[ClientApi], Awaitable[list[Any]]]
-#: A capability, what it lists, how, and how an entry is shown.
-_LISTS: Sequence[tuple[str, str, _Listed, Callable[[Any], Iterable[str]]]] = (
-    ("tools", "tools", ClientApi.list_tools, tool_lines),
-    ("resources", "resources", ClientApi.list_resources, resource_lines),
-    ("resources", "resourceTemplates", ClientApi.list_resource_templates, resource_lines),
-    ("prompts", "prompts", ClientApi.list_prompts, prompt_lines),
+#: A capability, what it lists, by which method, and how an entry is shown.
+_LISTS: Sequence[tuple[str, str, str, Callable[[Any], Iterable[str]]]] = (
+    ("tools", "tools", "list_tools", tool_lines),
+    ("resources", "resources", "list_resources", resource_lines),
+    ("resources", "resourceTemplates", "list_resource_templates", resource_lines),
+    ("prompts", "prompts", "list_prompts", prompt_lines),
 )
 
 

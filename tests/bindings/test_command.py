@@ -1,4 +1,7 @@
-"""``python -m mcp_sansio_trio``, as somebody types it. What it prints is tried in tests/test_inspecting.py."""
+"""``python -m mcp_sansio_trio`` and ``mcp_sansio_sync``, as somebody types them: for a server at a URL, or a process.
+
+What they print is tried in tests/test_inspecting.py.
+"""
 
 from __future__ import annotations
 
@@ -18,16 +21,22 @@ from child_servers import PACKAGES, SUPPORT
 from core_site import core_site
 from mcp_sansio import Exchange, Registry, elicit
 
-support.need("mcp_sansio_trio")
-COMMAND = [sys.executable, "-m", "mcp_sansio_trio"]
 SERVER = ["--", sys.executable, f"{SUPPORT}/core_stdio.py"]
 ENV = [f"--env={name}={value}" for name, value in PACKAGES.items()]
 
 
-def run(*words: str, typed: str = "") -> tuple[int, str, str]:
+@pytest.fixture(params=["mcp_sansio_trio", "mcp_sansio_sync"])
+def command(request: pytest.FixtureRequest) -> list[str]:
+    """How it is started."""
+    support.need(request.param)
+    support.need({"mcp_sansio_trio": "trio", "mcp_sansio_sync": "urllib3"}[request.param])
+    return [sys.executable, "-m", request.param]
+
+
+def run(command: list[str], *words: str, typed: str = "") -> tuple[int, str, str]:
     """Its status, and what it writes."""
     done = subprocess.run(
-        [*COMMAND, *words],
+        [*command, *words],
         input=typed,
         capture_output=True,
         timeout=60,
@@ -49,22 +58,22 @@ def build(event: Callable[[], Any]) -> Registry:
     return registry
 
 
-def test_what_a_server_at_a_url_is() -> None:
+def test_what_a_server_at_a_url_is(command: list[str]) -> None:
     with core_site(build) as site:
-        status, output, errors = run(site.url + "/mcp")
+        status, output, errors = run(command, site.url + "/mcp")
     assert (status, errors) == (0, "")
     assert output.startswith(f"shop 1\n  revision      {speak.VERSIONS[0]}\n")
 
 
-def test_a_call_with_a_question_and_headers() -> None:
+def test_a_call_with_a_question_and_headers(command: list[str]) -> None:
     with core_site(build) as site:
         words = [site.url + "/mcp", "-H", "X-From: here", "--call", "order", "loaves=3"]
-        assert run(*words, typed="y\n")[:2] == (0, "3: accept\n")
-        assert run(*words)[:2] == (0, "3: cancel\n")
+        assert run(command, *words, typed="y\n")[:2] == (0, "3: accept\n")
+        assert run(command, *words)[:2] == (0, "3: cancel\n")
 
 
-def test_what_a_server_is_that_it_starts() -> None:
-    status, output, errors = run(*ENV, *SERVER)
+def test_what_a_server_is_that_it_starts(command: list[str]) -> None:
+    status, output, errors = run(command, *ENV, *SERVER)
     assert (status, errors) == (0, "")
     assert output.startswith(f"program 1.0\n  revision      {speak.VERSIONS[0]}\n")
 
@@ -80,15 +89,15 @@ def test_what_a_server_is_that_it_starts() -> None:
     ],
     ids=str,
 )
-def test_what_goes_wrong(words: list[str], status: int, error: str) -> None:
-    done = run(*words)
+def test_what_goes_wrong(command: list[str], words: list[str], status: int, error: str) -> None:
+    done = run(command, *words)
     assert (done[0], error in done[2], "Traceback" in done[2]) == (status, True, False)
 
 
-def test_an_interruption_leaves_nothing() -> None:
+def test_an_interruption_leaves_nothing(command: list[str]) -> None:
     pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with core_site(build) as site:
-        words = [*COMMAND, site.url + "/mcp", "--call", "order", "loaves=1"]
+        words = [*command, site.url + "/mcp", "--call", "order", "loaves=1"]
         with subprocess.Popen(words, **pipes) as process:
             said = b""
             while b"ancel? " not in said:
