@@ -8,11 +8,12 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from math import inf
 from typing import Any, Protocol
 
+from mcp_sansio.driving import Alarm, Handle, Tasks
 from mcp_sansio.driving import Task as AnyTask
-from mcp_sansio.driving import Tasks
 from mcp_sansio.events import CallCancelled, CallReceived, Head, Part, StoreNeeded
 from mcp_sansio.stepping import Job, Task
 
@@ -37,13 +38,27 @@ class Condition(Protocol):
         """Have everybody go on who waits."""
 
 
+class Lent(Protocol):
+    """An event loop that runs in another thread. The transaction that calls it has the lock."""
+
+    def start(self, work: Awaitable[None], outside: Callable[[Job[Any]], object], /) -> AnyTask:
+        """Run `work` there, with the lock while it runs and without it while it waits; `outside` has its jobs done."""
+
+    def call_at(self, when: float, callback: Callable[[], object], /) -> Handle:
+        """Call back at that time, which is the runtime's, with the lock."""
+
+    def run(self, function: Callable[[], object], /) -> object:
+        """Run `function`, which may block, in some other thread."""
+
+
 class BlockingTransaction:
     """A transaction of `server`: its methods block the thread of the request, and run its handlers there.
 
     `news` has the lock of all transactions of `server`, which can be taken again by who has it. It is let go of while a
-    plain function runs and while nothing is to be done. `start` has the calls run somewhere else, and may lend them an
-    event loop: it gets the work and `have_done`, and gives a task (see `driving.Tasks`). `options` are those of
-    `HttpTransaction`. The server's runtime has the `Event` and the `run_outside` of `stepping`.
+    plain function runs and while nothing is to be done. With a `loop`, calls run there. Then deadlines hold, and calls
+    can be given up, while the thread sends to a client that does not read; and those that go on when the client has
+    left need no thread. `options` are those of `HttpTransaction`. The server's runtime has the `Event` and the
+    `run_outside` of `stepping`.
     """
 
     def __init__(
@@ -51,15 +66,19 @@ class BlockingTransaction:
         server: Server,
         news: Condition,
         *,
-        start: Callable[[Awaitable[None], Callable[[Job[Any]], object]], AnyTask] | None = None,
+        loop: Lent | None = None,
         **options: Any,
     ) -> None:
         self._now = server.runtime.now
         self._news = news
         self._steps: deque[Callable[[], object]] = deque()
         self._jobs: deque[Job[Any]] = deque()
-        begin = self._step if start is None else start
+        self._loop = loop
+        begin = self._step if loop is None else loop.start
         self._tasks: Tasks[object, AnyTask] = Tasks(lambda work: begin(work, self.have_done))
+        #: Set while the loop has what the thread of the request cannot see to: it sends something, or has gone.
+        self._is_away = self._has_left = False
+        self._alarm = None if loop is None else Alarm(loop.call_at, self._stand_in)
         self._engine = server.http_transaction(wake=self._notify, paced=True, **options)
 
     def receive(
@@ -97,36 +116,66 @@ class BlockingTransaction:
         """Do what there is to do until something is to be sent, and give that. None at all says that all is over."""
         while True:
             with self._news:
-                parts = self._turn()
+                self._is_away = False
+                self._go_on()
+                parts = self._engine.data_to_send()
                 if len(parts) == 1 and isinstance(parts[0], Head) and not self._engine.ended:
                     self._engine.write_comment()  # PEP 3333: a head is not sent before the first bytes of its body
                     parts += self._engine.data_to_send()
-                if parts or (self._engine.ended and not self._tasks.running):
+                if parts or self._is_over or (self._has_left and self._alarm and not self._jobs):
+                    self._go_away()
                     return parts
                 if not self._jobs:
                     due = self._engine.next_deadline()
                     self._news.wait(None if due is None else max(0.0, due - self._now()))
                     continue
                 job = self._jobs.popleft()
-            try:
-                job.run()
-            finally:
-                self._soon(job.done.set)
+            self._do(job)
 
     def leave(self) -> None:
-        """The connection is done with. Calls that go on without it have this thread until they have ended."""
+        """The connection is done with. Without a loop, calls that go on have this thread until they have ended."""
         with self._news:
             self._engine.receive_disconnect()
+            self._has_left = True
         while self.next_parts():
             pass
 
     def have_done(self, job: Job[Any]) -> None:
-        """Have `job` done in this request's thread. Any thread may call it."""
-        self._jobs.append(job)
-        self._notify()
+        """Have `job` done, in this request's thread while there is one. Any thread may call it."""
+        with self._news:
+            if self._loop is not None and self._has_left and self._is_away:
+                self._loop.run(partial(self._do, job))
+            else:
+                self._jobs.append(job)
+                self._notify()
 
-    def _turn(self) -> list[Part]:
-        """Let everything go on as far as it can, and take what is to be sent then."""
+    def _do(self, job: Job[Any]) -> None:
+        try:
+            job.run()
+        finally:
+            self._soon(job.done.set)
+
+    @property
+    def _is_over(self) -> bool:
+        return self._engine.ended and not self._tasks.running
+
+    def _go_away(self) -> None:
+        """Let the loop stand in, if there is one, while the request's thread does something else."""
+        if self._alarm is not None:
+            self._is_away = not self._is_over
+            if self._is_away:
+                self._alarm.set(self._engine.next_deadline())
+            else:
+                self._alarm.stop()
+
+    def _stand_in(self) -> None:
+        """Let everything go on for the request's thread."""
+        if self._is_away:
+            self._go_on()
+            self._go_away()
+
+    def _go_on(self) -> None:
+        """Let everything go on as far as it can."""
         self._pass_time()
         while (events := self._engine.events()) or self._steps:
             for event in events:
@@ -140,7 +189,6 @@ class BlockingTransaction:
                     logger.debug("%s", event.failure)
             for _ in range(len(self._steps)):
                 self._steps.popleft()()
-        return self._engine.data_to_send()
 
     def _step(self, work: Awaitable[None], outside: Callable[[Job[Any]], object]) -> AnyTask:
         return Task(work, self._soon, outside)
@@ -163,3 +211,5 @@ class BlockingTransaction:
     def _notify(self) -> None:
         with self._news:
             self._news.notify_all()
+            if self._alarm is not None and self._is_away:
+                self._alarm.set(self._now())

@@ -33,7 +33,8 @@ opened: set[Connection] = set()
 class Connection:
     """A connection to a server."""
 
-    def __init__(self, host: str, port: int, *, receive_buffer: int | None = None) -> None:
+    def __init__(self, host: str, port: int, *, receive_buffer: int | None = None, tells: bool = True) -> None:
+        self._tells = tells
         self.socket = socket.socket()
         if receive_buffer is not None:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
@@ -113,9 +114,10 @@ class Connection:
         self.socket.close()
 
     def leave(self) -> None:
-        """Go away, and return when the server has seen that: it ends the connection, too."""
-        self.half_close()
-        self.rest()
+        """Go away, and return when the server has seen that, if it looks: it ends the connection, too."""
+        if self._tells:
+            self.half_close()
+            self.rest()
         self.close()
 
     def close(self) -> None:
@@ -294,10 +296,16 @@ class Place:
     host: str
     port: int
     path: str = "/mcp"
+    is_told_of_leaving: bool = True
+
+    @classmethod
+    def of(cls, serving: Any, path: str) -> Place:
+        """Where a server of `plugs` is."""
+        return cls(serving.host, serving.port, path, serving.is_told_of_leaving)
 
     def connect(self, **options: Any) -> Connection:
         """A connection to it."""
-        return Connection(self.host, self.port, **options)
+        return Connection(self.host, self.port, tells=self.is_told_of_leaving, **options)
 
 
 def request(
@@ -318,7 +326,7 @@ class Client(speak.Speaker):
 
     def __init__(self, version: str, place: Any, path: str = "/mcp", **options: Any) -> None:
         super().__init__(version, cast("Any", None), **options)
-        self.place = Place(place.host, place.port, path)
+        self.place = Place.of(place, path)
         self.session: str | None = None
         self.extra: Mapping[str, str] = {}
         self._idle: Connection | None = None
@@ -415,7 +423,7 @@ class PairClient(speak.Speaker):
 
     def __init__(self, place: Any, path: str = "/sse", version: str = speak.VERSIONS[-1], **options: Any) -> None:
         super().__init__(version, cast("Any", None), **options)
-        self.place = Place(place.host, place.port, path)
+        self.place = Place.of(place, path)
         self.where = ""
         self._stream: Stream | None = None
         self._methods: dict[JSON, str] = {}

@@ -15,6 +15,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import partial
 from http import HTTPStatus
 from typing import Any, Unpack, cast
 
@@ -80,6 +81,7 @@ class Application:
         self._path = None if path is None else path.rstrip("/")
         self._principal = principal
         self._lock = threading.RLock()
+        self._lent = None if loop is None else _lent(loop, self._lock)
         runtime = Runtime(
             now=time.monotonic,
             token_bytes=secrets.token_bytes,
@@ -87,10 +89,12 @@ class Application:
             run_sync=run_outside,
             run_in_loop=self._run_locked,
             wall_clock=time.time,
+            pause=_pause if self._lent is None else self._lent.pause,
         )
         served: dict[str, Any] = {**options, "config": config}
         self.server = Server(registry, runtime=runtime, hub=hub, **served)
-        self._start = None if loop is None else self._borrow(loop, hub)
+        if self._lent is not None and hub is not None:
+            self._lent.keep_up(self.server)
 
     def __call__(self, environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
         """Serve one request, as PEP 3333 has it."""
@@ -100,7 +104,7 @@ class Application:
         transaction = BlockingTransaction(
             self.server,
             threading.Condition(self._lock),
-            start=self._start,
+            loop=self._lent,
             principal=checked_principal(self._principal(environ)),
             loopback=is_loopback((environ.get("REMOTE_ADDR", ""), 0)),
             request=environ,
@@ -120,13 +124,16 @@ class Application:
         with self._lock:
             function()
 
-    def _borrow(self, loop: Any, hub: Hub | None) -> Any:
-        from ._lent import LentLoop  # nobody else needs asyncio
 
-        lent = LentLoop(loop, self._lock)
-        if hub is not None:
-            lent.keep_up(self.server)
-        return lent.start
+def _lent(loop: Any, lock: threading.RLock) -> Any:
+    from ._lent import LentLoop  # nobody else needs asyncio
+
+    return LentLoop(loop, lock)
+
+
+async def _pause() -> None:
+    """Without the lock, so that who waits for it has a chance."""
+    await run_outside(partial(time.sleep, 0))
 
 
 class Response:

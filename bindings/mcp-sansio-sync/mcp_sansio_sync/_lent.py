@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any
 
 from mcp_sansio import Server
@@ -23,6 +25,10 @@ class LentLoop:
         self._loop = loop
         self._lock = lock
 
+    async def pause(self) -> None:
+        """Let everything else there have its turn."""
+        await asyncio.sleep(0)
+
     def start(self, work: Awaitable[None], outside: Callable[[Job[Any]], object]) -> Future[None]:
         """Run `work` there. `outside` has its jobs done."""
 
@@ -30,6 +36,21 @@ class LentLoop:
             await Guarded(work, self._lock, outside, self._wait)
 
         return asyncio.run_coroutine_threadsafe(run(), self._loop)
+
+    def call_at(self, when: float, callback: Callable[[], object]) -> LentTimer:
+        """Call back there at that time, with the lock. Whoever calls has it."""
+        timer = LentTimer(self, self._lock, callback)
+        self.call_soon(lambda: timer.set(self._loop.call_later(when - time.monotonic(), timer.ring)))
+        return timer
+
+    def call_soon(self, function: Callable[[], object]) -> None:
+        """Call `function` there. Nothing happens where the loop is closed: nobody is left to be told."""
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(function)
+
+    def run(self, function: Callable[[], object]) -> None:
+        """Run `function` in a thread of the loop's."""
+        self.call_soon(lambda: self._loop.run_in_executor(None, function))
 
     def keep_up(self, server: Server) -> None:
         """Keep in touch with the other workers, for as long as the loop runs."""
@@ -50,3 +71,32 @@ class LentLoop:
         finally:
             with self._lock:
                 event.forget(go_on)
+
+
+class LentTimer:
+    """A function that a lent loop is to call. Whoever cancels it has the lock."""
+
+    def __init__(self, lent: LentLoop, lock: threading.RLock, callback: Callable[[], object]) -> None:
+        self._lent = lent
+        self._lock = lock
+        self._callback: Callable[[], object] | None = callback
+        self._handle: asyncio.TimerHandle | None = None
+
+    def set(self, handle: asyncio.TimerHandle) -> None:
+        """Be what the loop calls by `handle`."""
+        self._handle = handle
+
+    def ring(self) -> None:
+        """Call, unless it was cancelled, be it while this waited for the lock."""
+        with self._lock:
+            if self._callback is not None:
+                self._callback()
+
+    def cancel(self) -> None:
+        """Let it not happen."""
+        self._callback = None
+        self._lent.call_soon(self._drop)
+
+    def _drop(self) -> None:
+        if self._handle is not None:
+            self._handle.cancel()

@@ -16,18 +16,17 @@ from typing import Any, ClassVar
 import attrs
 import pytest
 
-from mcp_sansio import Registry, Server
+from mcp_sansio import Config, Registry, Server
 from worlds import World
 
 #: What a binding may be unable to do for a reason of its kind, which its plug then states. A test says which it wants.
 TRAITS = {
     "cancel": "calls, and the handlers that run them, can be given up from outside while they wait",
-    "waiting": "handlers that are `async def` may wait",
-    "streams": "a response may go on for as long as the connection does",
     "pair": "the first HTTP transport: a stream, and an address for messages",
     "trickling": "the deadline for a body that comes in slowly is the server's",
     "http": "HTTP itself is read by the binding, or by the library that it is for",
-    "shutdown": "the server can be told to stop serving, and end its streams",
+    "connections": "the binding says whether a connection is kept for another request, or ended",
+    "threads": "plain functions run in threads apart, and their call can be answered before they have ended",
 }
 
 
@@ -74,6 +73,8 @@ class Serving:
     port: int
     #: The core's server, to look at from outside.
     server: Server
+    #: Whether it is told that a client has left before it sends something to it.
+    is_told_of_leaving = True
 
     def stop(self) -> None:
         """Stop serving, as an operator would, and return when that is done. A second time does nothing."""
@@ -84,6 +85,8 @@ class HttpServer(Plug):
     """A server of HTTP."""
 
     kind = "http_server"
+    #: The seconds of silence after which it sends something, in tests of clients that leave: `Config.keep_alive`.
+    keep_alive: ClassVar[float] = Config().keep_alive
 
     def serve(self, registry: Registry, settings: Settings) -> AbstractContextManager[Serving]:
         """Serve `registry` on 127.0.0.1, in this process and in threads of its own, for the time of a block.

@@ -45,7 +45,6 @@ def test_a_call_is_answered_with_one_json_response(http_server: HttpServer, vers
 
 
 @pytest.mark.parametrize("version", speak.VERSIONS)
-@pytest.mark.wants("waiting")
 def test_a_hundred_calls_at_once(http_server: HttpServer, version: str) -> None:
     registry = bakery()
     all_here = Flag()

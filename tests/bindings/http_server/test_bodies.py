@@ -56,6 +56,7 @@ def pieces(size: int, *, chunked: bool) -> Iterator[bytes]:
 CHUNKED = "Transfer-Encoding: chunked"
 
 
+@pytest.mark.wants("connections")
 @pytest.mark.parametrize("form", ["chunked", "with a length"])
 def test_a_body_over_the_limit_is_refused_and_the_connection_ended(http_server: HttpServer, form: str) -> None:
     """A little over is read to its end, so that a client which writes first and reads then gets its answer."""
@@ -68,6 +69,7 @@ def test_a_body_over_the_limit_is_refused_and_the_connection_ended(http_server: 
     assert b"the body is larger than 1048576 bytes" in response
 
 
+@pytest.mark.wants("connections")
 def test_a_body_far_over_the_limit_is_not_read(http_server: HttpServer) -> None:
     with serving(http_server, registry(), config=Config(max_message=MIB)) as place:
         with Connection(place.host, place.port) as connection:
@@ -82,6 +84,7 @@ def test_a_body_far_over_the_limit_is_not_read(http_server: HttpServer) -> None:
         until(lambda: connections(place) == 0, "the connection is kept")
 
 
+@pytest.mark.wants("connections")
 def test_a_refused_request_ends_its_connection_only_where_the_body_is_not_there(http_server: HttpServer) -> None:
     with serving(http_server, registry()) as place:
         client = Client(NEWEST, place)

@@ -217,7 +217,6 @@ def test_case_27_a_body_has_the_size_that_it_may_have(
 
 
 @pytest.mark.parametrize("version", speak.VERSIONS)
-@pytest.mark.wants("shutdown")
 def test_case_29_a_server_stops_while_its_streams_are_open(http_server: HttpServer, version: str) -> None:
     with serving(http_server, shop(), patience=20) as place:
         client = Client(version, place).open()
@@ -236,7 +235,6 @@ def test_case_29_a_server_stops_while_its_streams_are_open(http_server: HttpServ
 
 
 @pytest.mark.parametrize("version", speak.VERSIONS)
-@pytest.mark.wants("waiting")
 def test_case_38_a_silent_call_is_heard_of_on_its_own_stream(http_server: HttpServer, version: str) -> None:
     registry, go_on = shop(), Flag()
 
@@ -271,7 +269,6 @@ def test_case_40_the_endpoint_of_a_pair_is_where_it_was_mounted(http_server: Htt
 
 
 @pytest.mark.parametrize("version", speak.VERSIONS)
-@pytest.mark.wants("waiting")
 def test_case_56_calls_with_one_id_keep_apart(http_server: HttpServer, version: str) -> None:
     registry = shop()
     flags = {"A": Flag(), "B": Flag()}
@@ -294,7 +291,6 @@ def test_case_56_calls_with_one_id_keep_apart(http_server: HttpServer, version: 
 
 
 @pytest.mark.parametrize("version", speak.VERSIONS)
-@pytest.mark.wants("waiting")
 def test_case_74_a_client_that_vanishes_leaves_the_others_alone(http_server: HttpServer, version: str) -> None:
     registry, go_on = shop(), Flag()
 

@@ -168,13 +168,15 @@ BODIES = {
     "a negative size": b"-5\r\nhello\r\n",
     "a size with a sign": b"+5\r\nhello\r\n",
     "a size in another notation": b"0x5\r\nhello\r\n",
-    "a size of a hundred digits": b"f" * 100 + b"\r\nhello\r\n",
     "a size too small": b"1\r\n" + MESSAGE + b"\r\n0\r\n\r\n",
     "no line end after the data": CHUNK[:-2] + b"XX0\r\n\r\n",
     "no line end after the last chunk": CHUNK + b"0XX\r\n\r\n",
     "a trailer that is none": CHUNK + b"0\r\n\x00\x00\r\n\r\n",
 }
 
+
+#: A size that no body has. Who believes it waits for what never comes.
+ENDLESS = b"f" * 100 + b"\r\nhello\r\n"
 
 #: What a server may say to what is not HTTP, or not its HTTP.
 REFUSALS = {400, 404, 405, 413, 414, 417, 431, 501, 505}
@@ -209,21 +211,27 @@ def test_a_body_that_lies_is_refused(http_server: HttpServer, lie: str, caplog: 
         assert refuses(siege.tell(post(BODIES[lie], framing=CHUNKED)))
 
 
+@pytest.mark.wants("trickling")
+def test_a_chunk_of_a_size_that_none_has_is_refused(http_server: HttpServer, caplog: pytest.LogCaptureFixture) -> None:
+    with besieged(http_server, caplog) as siege:
+        assert refuses(siege.tell(post(ENDLESS, framing=CHUNKED)))
+
+
 def ask_for_body(connection: Connection, framing: str) -> None:
     """Send the head of a request, and return when a handler waits for its body."""
     connection.send(post(b"", "Expect: 100-continue", framing=framing))
     assert statuses(connection.until(b"\r\n\r\n")) == [100]
 
 
-@pytest.mark.parametrize("lie", BODIES)
+@pytest.mark.parametrize("lie", [*BODIES.values(), ENDLESS], ids=[*BODIES, "a size of a hundred digits"])
 @pytest.mark.wants("trickling")
 def test_a_body_that_lies_once_it_is_waited_for_is_refused(
-    http_server: HttpServer, lie: str, caplog: pytest.LogCaptureFixture
+    http_server: HttpServer, lie: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A parser may keep to itself that it gave up, so that nothing comes any more: then the time tells."""
     with besieged(http_server, caplog, receive_timeout=0.05) as siege, siege.connected() as connection:
         ask_for_body(connection, CHUNKED)
-        connection.send(BODIES[lie])
+        connection.send(lie)
         assert statuses(connection.rest()) in ([400], [408])
 
 
@@ -671,7 +679,7 @@ def test_clients_that_never_read_hold_nobody_up(http_server: HttpServer, caplog:
         """More."""
         return "more"
 
-    with besieged(http_server, caplog, max_unsent=2**16) as siege:
+    with besieged(http_server, caplog, max_unsent=2**16, keep_alive=http_server.keep_alive) as siege:
         server = siege.place.server
         mute = [siege.connected(receive_buffer=4096) for _ in range(20)]
         for number, connection in enumerate(mute):

@@ -167,7 +167,6 @@ def test_many_calls_on_one_stream_leave_nothing_behind(http_server: HttpServer) 
         until(lambda: [trace() for trace in traces] == [None] * 20, "a call is held")
 
 
-@pytest.mark.wants("shutdown")
 def test_the_stream_of_a_pair_ends_with_the_server(http_server: HttpServer) -> None:
     with serving(http_server, bakery(), pair=True) as place, PairClient(place).open() as client:
         place.stop()

@@ -65,7 +65,8 @@ class SocketClient:
 def test_the_rules_of_a_transport_are_kept(http_server: HttpServer) -> None:
     @asynccontextmanager
     async def open_sockets(registry: Registry, config: Config) -> AsyncIterator[SocketClient]:
-        with serving(http_server, registry, config=config, patience=0.1) as place:
+        soon = attrs.evolve(config, keep_alive=min(config.keep_alive, http_server.keep_alive))
+        with serving(http_server, registry, config=soon, patience=0.1) as place:
             yield SocketClient(place)
 
     at_once(check_http(open_sockets, patience=30.0))

@@ -14,7 +14,6 @@ from plugs import HttpServer
 from talk import Client, text_of
 
 RESUMING = tuple(version for version in speak.VERSIONS if AdapterSet.default().by_version[version].resumes_streams)
-pytestmark = pytest.mark.wants("shutdown")
 
 
 @pytest.mark.parametrize("version", speak.ENVELOPE)
@@ -66,9 +65,8 @@ def test_a_call_in_flight_is_left_to_finish(http_server: HttpServer, version: st
     assert text_of(answer.message) == "baked"
 
 
-@pytest.mark.wants("cancel")
-@pytest.mark.parametrize("version", speak.VERSIONS)
-def test_a_call_that_does_not_finish_is_cancelled_when_the_server_stops(http_server: HttpServer, version: str) -> None:
+def heard_of_a_call_without_end(http_server: HttpServer, version: str) -> bytes:
+    """What its client hears when the server stops, which cancels it."""
     registry = Registry("bakery", "1.0")
     started, cancelled = Flag(), Flag()
 
@@ -88,7 +86,21 @@ def test_a_call_that_does_not_finish_is_cancelled_when_the_server_stops(http_ser
         started.seen()
         place.stop()
         assert cancelled.is_set
-        assert b" 200 " not in connection.rest()
+        return connection.rest()
+
+
+@pytest.mark.wants("cancel")
+@pytest.mark.parametrize("version", speak.VERSIONS)
+def test_a_call_that_does_not_finish_is_cancelled_when_the_server_stops(http_server: HttpServer, version: str) -> None:
+    assert b'"result"' not in heard_of_a_call_without_end(http_server, version)
+
+
+@pytest.mark.wants("connections")
+@pytest.mark.parametrize("version", speak.VERSIONS)
+def test_the_connection_of_a_call_that_is_cancelled_with_the_server_is_cut(
+    http_server: HttpServer, version: str
+) -> None:
+    assert b" 200 " not in heard_of_a_call_without_end(http_server, version)
 
 
 def test_a_change_may_be_announced_when_nobody_serves_any_more(http_server: HttpServer) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import io
 import logging
 import socket
@@ -11,7 +10,8 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from http import HTTPStatus
 from typing import Any
 
@@ -23,19 +23,13 @@ from flags import PATIENCE
 from mcp_sansio import AdapterSet, DeclarationError, Exchange, MemoryHub, Registry, ServerError
 from mcp_sansio.wire.json import encode
 from plugs import Settings
-from plugs.sync import SyncServer
+from plugs.wsgi_http import WsgiServer
 
 support.need("urllib3")
 sync = support.need("mcp_sansio_sync")
 
 (NEWEST,) = speak.ENVELOPE
 HANDSHAKE = speak.HANDSHAKE[0]
-#: A revision whose streams begin with nothing.
-QUIET = next(
-    version
-    for version in speak.HANDSHAKE
-    if (adapter := AdapterSet.default().by_version[version]).resumes_streams and not adapter.primes_streams
-)
 LINGERING = "asyncio"  # a name that no check can follow
 
 
@@ -73,10 +67,8 @@ def bakery() -> Registry:
     return registry
 
 
-def call(app: Any, name: str, *, path: str = "/mcp", **environ: Any) -> tuple[str, bytes, list[bytes]]:
-    """Call a tool of `app`, by the newest revision: the status, the body, and the pieces that it came in."""
-    speaker = speak.Http(NEWEST, Registry("x", "1"))
-    message = speaker.message("tools/call", {"name": name, "arguments": {}}, token="p")
+def send(app: Any, speaker: speak.Http, message: Any, *, path: str = "/mcp", **environ: Any) -> tuple[Any, Any]:
+    """Send a message to `app`: the status and the headers, and the response while it comes."""
     body = encode(message)
     headers = {f"HTTP_{key.upper().replace('-', '_')}": value for key, value in speaker.headers(message).items()}
     given = {
@@ -92,12 +84,19 @@ def call(app: Any, name: str, *, path: str = "/mcp", **environ: Any) -> tuple[st
         **headers,
         **environ,
     }
-    started: list[str] = []
-    response = app(given, lambda status, headers: started.append(status))
-    pieces = list(response)
-    if hasattr(response, "close"):
-        response.close()
-    return started[0], b"".join(pieces), pieces
+    started: list[tuple[str, list[tuple[str, str]]]] = []
+    response = app(given, lambda status, headers: started.append((status, headers)))
+    return started[0], response
+
+
+def call(app: Any, name: str, **given: Any) -> tuple[str, bytes, list[bytes]]:
+    """Call a tool of `app`, by the newest revision: the status, the body, and the pieces that it came in."""
+    speaker = speak.Http(NEWEST, Registry("x", "1"))
+    message = speaker.message("tools/call", {"name": name, "arguments": {}}, token="p")
+    (status, _), response = send(app, speaker, message, **given)
+    with closing(response):
+        pieces = list(response)
+    return status, b"".join(pieces), pieces
 
 
 def test_handlers_run_in_the_thread_of_their_request() -> None:
@@ -110,6 +109,33 @@ def test_handlers_run_in_the_thread_of_their_request() -> None:
 def test_reports_are_sent_while_the_handler_runs() -> None:
     _, _, pieces = call(sync.Application(bakery()), "report")
     assert [b'"progress":' in piece for piece in pieces] == [True, True, True, False]
+
+
+def test_a_handler_that_only_reports_to_nobody_holds_nobody_up() -> None:
+    """It lets go of the lock, in whose thread soever it runs when its client has left."""
+    registry = bakery()
+    go_on = threading.Event()
+
+    @registry.tool
+    async def watch(ex: Exchange) -> None:
+        """Report, until somebody else was served."""
+        done = 0
+        while not go_on.is_set():
+            await ex.progress(done := done + 1)
+
+    app, speaker = sync.Application(registry), speak.Http(HANDSHAKE, Registry("x", "1"))
+    (_, headers), response = send(app, speaker, speaker.initialize())
+    response.close()
+    speaker.session = dict(headers)["Mcp-Session-Id"]
+    message = speaker.message("tools/call", {"name": "watch", "arguments": {}}, token="t")
+    _, response = send(app, speaker, message)
+    assert b"progress" in next(iter(response))
+    with ThreadPoolExecutor() as pool:
+        left = pool.submit(response.close)
+        assert call(app, "thread")[0] == "200 OK"
+        assert not left.done()
+        go_on.set()
+        left.result(PATIENCE)
 
 
 def test_what_is_seen_to_wait_for_a_loop_is_refused_at_once() -> None:
@@ -161,13 +187,6 @@ def test_a_loop_that_is_lent_runs_what_waits_and_plain_functions_keep_their_thre
 
 
 def test_it_is_served_where_it_is_mounted() -> None:
-    app = sync.Application(bakery(), path="/mcp")
-    assert [call(app, "thread", path=path)[0] for path in ("/mcp", "/mcp/", "/", "/mcp/x")] == [
-        "200 OK",
-        "200 OK",
-        "404 Not Found",
-        "404 Not Found",
-    ]
     assert call(sync.Application(bakery()), "thread", path="/anywhere", SCRIPT_NAME="/at")[0] == "200 OK"
 
 
@@ -180,10 +199,9 @@ def test_a_body_that_is_shorter_than_was_said_is_a_client_that_left() -> None:
     assert call(app, "thread", CONTENT_LENGTH="100000")[:2] == ("400 Bad Request", b"")
 
 
-@pytest.mark.parametrize("digits", [18, 5_000])
-def test_a_body_that_nobody_has_is_refused_by_what_was_said_of_it(digits: int) -> None:
+def test_a_length_of_which_python_makes_no_number_is_too_long() -> None:
     app = sync.Application(bakery(), path="/mcp")
-    status, body, _ = call(app, "thread", CONTENT_LENGTH="9" * digits)
+    status, body, _ = call(app, "thread", CONTENT_LENGTH="9" * 5_000)
     assert (status, b"the body is larger than" in body) == (f"413 {HTTPStatus(413).phrase}", True)
 
 
@@ -201,43 +219,10 @@ def test_a_body_that_the_wsgi_server_finds_broken_is_a_bad_request() -> None:
     assert call(app, "thread")[0] == "200 OK"
 
 
-def test_a_stream_that_has_nothing_to_say_yet_begins_with_a_comment() -> None:
-    """A WSGI server sends no head before there is something of the body: a client would wait for it."""
-    app = sync.Application(bakery(), announces_changes=True)
-    speaker = speak.Http(QUIET, Registry("x", "1"))
-    sent: list[tuple[str, dict[str, str]]] = []
-
-    def ask(method: str, message: Any = None, **headers: str) -> Any:
-        body = b"" if message is None else encode(message)
-        given = {
-            "REQUEST_METHOD": method,
-            "PATH_INFO": "/mcp",
-            "CONTENT_TYPE": "application/json",
-            "CONTENT_LENGTH": str(len(body)),
-            "HTTP_ACCEPT": "application/json, text/event-stream",
-            "HTTP_HOST": "127.0.0.1",
-            "REMOTE_ADDR": "127.0.0.1",
-            "wsgi.input": io.BytesIO(body),
-            **headers,
-        }
-        return app(given, lambda status, headers: sent.append((status, dict(headers))))
-
-    with contextlib.closing(ask("POST", speaker.initialize())) as response:
-        list(response)
-    session = {"HTTP_MCP_SESSION_ID": sent[-1][1]["Mcp-Session-Id"], "HTTP_MCP_PROTOCOL_VERSION": QUIET}
-    with contextlib.closing(ask("GET", **session)) as response:
-        assert next(iter(response)) == b":\n\n"
-    assert (sent[-1][0], sent[-1][1]["Content-Type"]) == ("200 OK", "text/event-stream")
-
-
-def test_another_name_for_this_machine_is_refused() -> None:
-    assert call(sync.Application(bakery()), "thread", HTTP_HOST="evil.example")[0] == "421 Misdirected Request"
-
-
 @pytest.mark.parametrize("version", speak.VERSIONS[:4])
 def test_nothing_is_announced_unless_that_is_wanted(version: str) -> None:
     adapter = AdapterSet.default().by_version[version]
-    announcing = SyncServer().serve(bakery(), Settings())
+    announcing = WsgiServer().serve(bakery(), Settings())
     with announcing as place, sync.Client(f"http://{place.host}:{place.port}/mcp", adapter) as client:
         assert client.initialize().capabilities["tools"] == {"listChanged": True}
     with gunicorn() as url, sync.Client(url, adapter) as client:
@@ -252,17 +237,12 @@ def gunicorn() -> Iterator[str]:
     """An application under gunicorn, with threads."""
     support.need("gunicorn")
     program = """
-from mcp_sansio import Exchange, Registry
+from mcp_sansio import Registry
 from mcp_sansio_sync import Application
 registry = Registry("bakery", "1.0")
 @registry.tool
 def price(loaves: int) -> str:
     return f"{loaves * 3} euros"
-@registry.tool
-async def bake(loaves: int, ex: Exchange) -> str:
-    for done in range(loaves):
-        await ex.progress(done + 1, loaves)
-    return "baked"
 application = Application(registry, path="/mcp")
 from gunicorn.app.wsgiapp import run
 import sys
@@ -281,11 +261,3 @@ run()
             server.terminate()
             _, errors = server.communicate(timeout=PATIENCE)
     assert b"Traceback" not in errors, errors.decode()
-
-
-def test_under_gunicorn_reports_are_heard() -> None:
-    heard: list[float] = []
-    with gunicorn() as url, sync.Client(url, AdapterSet.default().by_version[HANDSHAKE]) as client:
-        result = client.call_tool("bake", {"loaves": 3}, on_progress=lambda done, *rest: heard.append(done))
-        assert result.content[0].text == "baked"
-    assert heard == [1, 2, 3]
