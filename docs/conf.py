@@ -53,7 +53,7 @@ nitpick_ignore_regex = [
     # The engine's half of an `Exchange`, and other makings that nobody outside makes.
     (
         "py:.*",
-        r"mcp_sansio\.(asker\.\w+|client\.(calls\.Purpose|child_api\.PathLike)|driving\.(Handle|Place|R|RunningTask|Task)|storing\.(EventLoop|Task))",
+        r"mcp_sansio\.(asker\.\w+|client\.child_api\.PathLike|driving\.(Handle|Place|R|RunningTask|Task)|storing\.(EventLoop|Task))",
     ),
     ("py:.*", r"mcp_sansio\.server\.(channel_driver\.Cancellable|blocking\.Condition)"),
     # What a store makes its hub of.

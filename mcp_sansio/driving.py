@@ -8,6 +8,8 @@ from functools import partial
 from math import inf
 from typing import Any, Generic, Protocol, TypeVar
 
+from msgspec import Struct
+
 from .runtime import Event
 
 __all__ = [
@@ -148,7 +150,7 @@ class Tasks(Generic[K, T]):
         task = self._start(work)
         if not task.done():
             self.running[key] = task
-            task.add_done_callback(lambda _: self.running.pop(key))
+            task.add_done_callback(lambda _: self.running.pop(key, None))
 
     def spawn(self: Tasks[Any, T], work: Awaitable[None]) -> Callable[[], None]:
         """Run `work` under a key that nobody else has; what is returned ends it."""
@@ -237,36 +239,33 @@ class RunningTask(Protocol):
         """Take one back; how many are left."""
 
 
-class Here:
+class Here(Struct, eq=False):
     """Work that is done in the running `task`, and can be ended without ending that. `Tasks` may hold it like a task.
 
     ``asyncio.timeout`` goes about it in the same way. `cancelled` is the exception that a cancellation raises, and
     ``pause()`` a wait that lets a cancellation arrive.
     """
 
-    def __init__(
-        self, task: RunningTask, cancelled: type[BaseException], pause: Callable[[], Awaitable[object]]
-    ) -> None:
-        self._task = task
-        self._cancelled = cancelled
-        self._pause = pause
-        self._is_cancelled = False
+    task: RunningTask
+    cancelled: type[BaseException]
+    pause: Callable[[], Awaitable[object]]
+    _is_cancelled: bool = False
 
     def cancel(self) -> None:
         """End the work soon."""
         if not self._is_cancelled:
             self._is_cancelled = True
-            self._task.cancel()
+            self.task.cancel()
 
     async def run(self, work: Coroutine[Any, Any, None]) -> None:
         """Do the `work`, to its end or until it is cancelled. A cancellation of the task itself comes out of here."""
-        before = self._task.cancelling()
+        before = self.task.cancelling()
         try:
             await work
             if self._is_cancelled:
-                await self._pause()  # one that did not find the task waiting arrives at its next wait
-        except self._cancelled:
-            if not self._is_cancelled or self._task.uncancel() > before:
+                await self.pause()  # one that did not find the task waiting arrives at its next wait
+        except self.cancelled:
+            if not self._is_cancelled or self.task.uncancel() > before:
                 raise
 
 

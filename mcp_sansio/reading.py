@@ -94,6 +94,8 @@ _SCALARS: Mapping[Any, Reader] = {
     bool: _scalar(bool, "a boolean"),
     Any: _anything,
 }
+#: What needs no reader where it is of its type.
+_TAKEN_AS_THEY_ARE: Mapping[Reader, type] = {_SCALARS[kind]: kind for kind in (str, int, bool)}
 
 
 @cache
@@ -124,8 +126,10 @@ def _record(cls: Any) -> Reader:
     fields = [
         (field.name, camel(field.name), field.default is attrs.NOTHING) for field in attrs.fields(cls) if field.init
     ]
-    readers = {member: (name, _reader_of(hints[name])) for name, member, _ in fields}
-    unknown = ("", _anything)
+    readers: dict[str, tuple[str, type | None, Reader]] = {}
+    for name, member, _ in fields:
+        reader = _reader_of(hints[name])
+        readers[member] = name, _TAKEN_AS_THEY_ARE.get(reader), reader
     required = [(name, member) for name, member, needed in fields if needed]
 
     def read(wire: JSON) -> Any:
@@ -135,9 +139,14 @@ def _record(cls: Any) -> Reader:
         member = ""
         try:
             for member, value in wire.items():
-                name, reader = readers.get(member, unknown)
+                known = readers.get(member)
+                if known is None:
+                    continue
+                name, plain, reader = known
+                if type(value) is plain:
+                    given[name] = value
                 # For most members null is as good as nothing; only structured content may be null and mean it.
-                if name and (value is not None or reader is _anything):
+                elif value is not None or reader is _anything:
                     given[name] = reader(value)
         except WireFault as fault:
             raise fault.below(f".{member}") from None

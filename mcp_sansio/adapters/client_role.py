@@ -132,7 +132,7 @@ class ClientRole:
         Raises `Rejected` for a result of a kind that the revision does not have for `operation`.
         """
         meta = result.get("_meta")
-        asked = meta.get(META_KEY) if operation is Operation.CALL_TOOL and isinstance(meta, dict) else None
+        asked = meta.get(META_KEY) if isinstance(meta, dict) and operation is Operation.CALL_TOOL else None
         if not isinstance(asked, dict):
             return None
         return read_asked(asked.get("inputRequests"), asked.get("requestState"), in_arguments=True)

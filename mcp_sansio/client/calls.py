@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from enum import Enum, auto
 from typing import Any
 
 import attrs
@@ -96,10 +95,11 @@ class OutgoingCall(Struct, eq=False, kw_only=True):
 
     # Time
 
-    def start_clock(self, now: float) -> None:
-        """The call begins."""
+    def start_clock(self, now: float) -> float:
+        """The call begins. When it is to be given up, if nothing comes."""
         self.started = now
         self.deadline = now + min(self.timeout, self.max_timeout)
+        return self.deadline
 
     def extend(self, now: float) -> None:
         """The server showed that it works on it."""
@@ -126,28 +126,21 @@ class OutgoingCall(Struct, eq=False, kw_only=True):
         return self.deadline + self.pause_left if self.pauses and self.deadline is not None else self.deadline
 
 
-class Purpose(Enum):
-    """Whose request it is. Members are compared by identity."""
-
-    CALL = auto()
-    PROBE = auto()
-    HANDSHAKE = auto()
-
-
 class OutgoingRequest(Struct, eq=False, kw_only=True):
     """One JSON-RPC request, from its sending to its reply.
 
-    `params` are as they are sent, and `message` is the request's bytes. `extra` is the transport's own.
+    One without a `call` is about what is spoken: the handshake, where it `is_handshake`, or a probe. `params` are as
+    they are sent, and `message` is the request's bytes. `extra` is the transport's own.
     """
 
     id: int
-    purpose: Purpose
     operation: Operation
     method: str
     params: Mapping[str, JSON]
     message: bytes
     adapter: Adapter
     call: OutgoingCall | None = None
+    is_handshake: bool = False
     deadline: float | None = None
     extra: Any = None
 

@@ -15,7 +15,7 @@ from mcp_sansio.adapters.base import Adapter
 from mcp_sansio.errors import McpError
 from mcp_sansio.wire.json import JsonError, decode
 
-from .calls import OutgoingRequest, Purpose
+from .calls import OutgoingRequest
 from .engine import ClientEngine
 
 
@@ -92,7 +92,7 @@ class ClientConnection(ClientEngine):
 
     def release(self, request: OutgoingRequest, *, cancelled: bool, reason: str | None = None) -> None:
         """See `ClientEngine.release`. The handshake must not be cancelled (basic/utilities/cancellation)."""
-        if cancelled and request.purpose is Purpose.CALL:
+        if cancelled and request.call is not None:
             self._messages.append(request.adapter.client_cancellation(request.id, reason))
 
     def disagreed(self, error: McpError) -> None:

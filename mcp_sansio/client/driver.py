@@ -108,13 +108,14 @@ class ClientDriver:
             first = self._begin(call)
             if first is not None:
                 await first
-            while not call.ended:
+            while call.outcome is None:
                 await self._woken(call)
             if callbacks is not None:
                 await callbacks.idle(self._engine.runtime.event)
         finally:
-            self._progress.pop(call, None)
-            if not call.ended:
+            if callbacks is not None:
+                self._progress.pop(call, None)
+            if call.outcome is None:
                 self._engine.cancel(call)
                 self._pump()
         return call

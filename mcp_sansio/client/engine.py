@@ -18,11 +18,12 @@ from mcp_sansio.errors import CallAbandoned, ConnectionLost, McpError
 from mcp_sansio.operation import Operation
 from mcp_sansio.runtime import Runtime
 from mcp_sansio.types import JSON, LOG_LEVELS, Implementation, LogLevel
+from mcp_sansio.wire.headers import check_headers
 from mcp_sansio.wire.json import fault_of
 from mcp_sansio.wire.jsonrpc import encode_notification
 
 from ._state import NegotiationState
-from .calls import Failed, OutgoingCall, OutgoingRequest, Purpose, Question
+from .calls import Failed, OutgoingCall, OutgoingRequest, Question
 from .config import ClientConfig
 from .events import ClientEvent, ConnectionEnded, ServerFaulted
 from .in_flight import InFlight
@@ -64,7 +65,7 @@ class ClientEngine:
 
     #: Whether the server has only the two endpoints of the first HTTP transport.
     is_pair = False
-    #: Whether arguments are mirrored into headers, where the revision has that.
+    #: Whether messages travel with headers, into which arguments are mirrored where the revision has that.
     has_headers = False
     #: Whether a negotiation that nobody waits for is dropped. Where it costs nothing to wait it is not: a server that
     #: takes long to start answers in the end what it was asked first.
@@ -135,15 +136,19 @@ class ClientEngine:
 
         A list is read to its last page. Where the connection is over, the call ends at once, with `ConnectionLost`.
 
-        Raises ``ValueError`` for params that cannot be sent.
+        Raises ``ValueError`` for params that cannot be sent, and over HTTP for what cannot be a header.
         """
         params = {} if params is None else params
         fault = _fault_of_call(operation, params, input_responses, (timeout, max_timeout))
         if fault is not None:
             raise ValueError(f"{operation}: {fault}")
+        if headers and self.has_headers:
+            check_headers(headers)
         call = self.flight.new_call(operation, params, timeout, max_timeout)
         call.wants_progress, call.headers = wants_progress, headers
-        call.answers, call.request_state = dict(input_responses or {}), request_state
+        call.request_state = request_state
+        if input_responses:
+            call.answers = dict(input_responses)
         self.flight.start(call)
         return call
 
@@ -192,9 +197,10 @@ class ClientEngine:
         """
         earliest: float | None = None
         for part in self._timed:
-            due = part.next_deadline() if part.pending else None
-            if due is not None and (earliest is None or due < earliest):
-                earliest = due
+            if part.pending:
+                due = part.next_deadline()
+                if due is not None and (earliest is None or due < earliest):
+                    earliest = due
         return earliest
 
     # Getters
@@ -282,7 +288,7 @@ class ClientEngine:
         """`request` has no reply, and will have none. Nothing happens where it was answered or given up."""
         if not self.flight.take(request):
             return
-        if request.purpose is Purpose.CALL:
+        if request.call is not None:
             self.flight.failed(request, error)
         else:
             self.negotiation.failed(request, error)

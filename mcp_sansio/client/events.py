@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import attrs
+from msgspec import Struct
 
 from mcp_sansio.catalogue import ServerDescription
 from mcp_sansio.changes import Change
@@ -16,8 +17,7 @@ if TYPE_CHECKING:
     from .known import Known
 
 
-@attrs.define(eq=False)
-class CallEnded:
+class CallEnded(Struct, eq=False):
     """`call` is over: `OutgoingCall.result` gives what came of it."""
 
     call: OutgoingCall

@@ -7,7 +7,7 @@ Everything else that an HTTP server may answer comes to one of the ends below.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from enum import Enum, auto
+from enum import Enum
 from io import BytesIO
 
 from msgspec import Struct
@@ -22,14 +22,17 @@ _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
 
 class Due(Enum):
-    """What a request is answered by, where all is well."""
+    """What a request is answered by, where all is well. `kinds` are the media types of that."""
 
-    RESPONSE = auto()
+    RESPONSE = (JSON_TYPE, STREAM_TYPE)
     """A JSON body or a stream of events."""
-    STREAM = auto()
+    STREAM = (STREAM_TYPE,)
     """A stream of events."""
-    NOTHING = auto()
+    NOTHING = ()
     """Any status of success. What comes with it is ignored, since servers disagree on what that is."""
+
+    def __init__(self, *kinds: str) -> None:
+        self.kinds = kinds
 
 
 class Message(Struct, frozen=True):
@@ -85,23 +88,28 @@ Ending = Complete | Refusal | Redirect | Unreadable
 Finding = Message | Named | Overlong | Ending
 
 
-class Response:
+class Response(Struct, eq=False):
     """What a response says. Facts give what was found in them, in order; an `Ending` is the last.
 
     `max_message` bounds a JSON body and the data of one event, `max_headers` the header section. Neither a stream's
     length nor its number of events is bounded: each is handed on at once.
     """
 
-    def __init__(self, due: Due, *, max_message: int, max_headers: int) -> None:
-        self.due = due
-        self.status: int | None = None
-        self.headers = _NO_HEADERS
-        self.ending: Ending | None = None
-        self._max_message = max_message
-        self._max_headers = max_headers
-        self._body = BytesIO()  # and no list: pieces may be small, and then each costs more than it holds
-        self._size = 0
-        self._events: EventDecoder | None = None
+    due: Due
+    max_message: int
+    max_headers: int
+    status: int | None = None
+    headers: Headers = _NO_HEADERS
+    ending: Ending | None = None
+    #: A body in one piece, as most are; what comes in several is in a buffer. That is no list: pieces may be small, and
+    #: then each costs more than it holds.
+    _body: bytes = b""
+    _buffer: BytesIO | None = None
+    _size: int = 0
+    _events: EventDecoder | None = None
+
+    def __repr__(self) -> str:
+        return f"<Response {self.status}>"
 
     # Getters
 
@@ -127,21 +135,21 @@ class Response:
         if self.status is not None or self.ending is not None or status < 200:
             return []
         self.status, self.headers = status, Headers.of(headers)
-        if self.headers.size > self._max_headers:
-            return self._unreadable(f"its headers are larger than {self._max_headers} bytes")
+        if self.headers.size > self.max_headers:
+            return self._unreadable(f"its headers are larger than {self.max_headers} bytes")
         if status >= 300:
             location = self.headers.get("location") if status in _REDIRECTS else None
             return [] if location is None else self._end(Redirect(status, self.headers, location))
         return self._receive_success(media_type(self.headers.get("content-type")))
 
     def _receive_success(self, kind: str | None) -> list[Finding]:
-        if self.due is Due.NOTHING:
+        kinds = self.due.kinds
+        if not kinds:
             return self._end(_COMPLETE)
+        if kind not in kinds:
+            return self._unreadable(f"it is {kind or 'of no media type'} and not {' or '.join(kinds)}")
         if kind == STREAM_TYPE:
-            self._events = EventDecoder(self._max_message)
-        elif kind != JSON_TYPE or self.due is Due.STREAM:
-            wanted = STREAM_TYPE if self.due is Due.STREAM else f"{JSON_TYPE} or {STREAM_TYPE}"
-            return self._unreadable(f"it is {kind or 'of no media type'} and not {wanted}")
+            self._events = EventDecoder(self.max_message)
         return []
 
     def receive_data(self, data: bytes) -> list[Finding]:
@@ -154,11 +162,15 @@ class Response:
             self._events.receive_data(data)
             return self._found(self._events)
         self._size += len(data)
-        self._body.write(data)
+        if self._size == len(data):
+            self._body = data
+        else:
+            self._buffer = self._buffer or _buffer(self._body)
+            self._buffer.write(data)
         if self.status >= 300:
             return self._refused() if self._size > MAX_ERROR_BODY else []
-        if self._size > self._max_message:
-            return self._unreadable(f"it is larger than {self._max_message} bytes")
+        if self._size > self.max_message:
+            return self._unreadable(f"it is larger than {self.max_message} bytes")
         return []
 
     def _found(self, decoder: EventDecoder) -> list[Finding]:
@@ -183,21 +195,30 @@ class Response:
             return self._refused()
         if self._events is not None:
             return self._end(_COMPLETE)
-        body = self._body.getvalue()
+        body = self._whole()
         if not body.strip():
             return self._unreadable("its body is empty")
         return [Message(body), *self._end(_COMPLETE)]
+
+    def _whole(self) -> bytes:
+        return self._body if self._buffer is None else self._buffer.getvalue()
 
     # Ends
 
     def _refused(self) -> list[Finding]:
         assert self.status is not None
-        return self._end(Refusal(self.status, self.headers, self._body.getvalue()[:MAX_ERROR_BODY]))
+        return self._end(Refusal(self.status, self.headers, self._whole()[:MAX_ERROR_BODY]))
 
     def _unreadable(self, reason: str) -> list[Finding]:
         return self._end(Unreadable(self.status, self.headers, reason))
 
     def _end(self, ending: Ending) -> list[Finding]:
         self.ending = ending
-        self._body.close()
+        self._body, self._buffer = b"", None
         return [ending]
+
+
+def _buffer(begin: bytes) -> BytesIO:
+    buffer = BytesIO()
+    buffer.write(begin)
+    return buffer

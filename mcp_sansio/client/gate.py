@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from .calls import OutgoingRequest, Purpose
+from .calls import OutgoingRequest
 from .timers import Timers
 
 
@@ -32,7 +32,7 @@ class Gate:
 
     def keeps(self, request: OutgoingRequest) -> bool:
         """Whether `request` has to wait; it is kept then."""
-        if self._held is None or request.purpose is not Purpose.CALL:
+        if self._held is None or request.call is None:
             return False
         self._held[request] = None
         return True

@@ -12,13 +12,11 @@ from typing import Any
 from mcp_sansio import wire_log
 from mcp_sansio.adapters.base import Adapter
 from mcp_sansio.errors import McpError, ServerError
-from mcp_sansio.operation import Operation
-from mcp_sansio.types import JSON
 from mcp_sansio.wire.headers import check_headers
 from mcp_sansio.wire.json import JsonError, decode
 from mcp_sansio.wire.urls import origin_of
 
-from .calls import OutgoingCall, OutgoingRequest, Purpose
+from .calls import OutgoingCall, OutgoingRequest
 from .engine import ClientEngine
 from .exchange import JSON_TYPE
 from .http_exchanges import Exchanges
@@ -95,13 +93,6 @@ class HttpClientSession(ClientEngine):
 
     # Commands
 
-    def call(self, operation: Operation, params: Mapping[str, JSON] | None = None, **options: Any) -> OutgoingCall:
-        """See `ClientEngine.call`. Raises ``ValueError`` too for what cannot be a header."""
-        headers = options.get("headers")
-        if headers:
-            check_headers(headers)
-        return super().call(operation, params, **options)
-
     def close(self) -> None:
         """See `ClientEngine.close`. Where the server opened a session, it is told that it is over.
 
@@ -149,7 +140,8 @@ class HttpClientSession(ClientEngine):
 
     def transmit(self, request: OutgoingRequest) -> None:
         """See `ClientEngine.transmit`."""
-        self._suit(request.adapter)
+        if self.is_pair:
+            self._suit(request.adapter)
         self._carrier.transmit(request)
 
     def notify(self, message: bytes, adapter: Adapter) -> None:
@@ -172,7 +164,7 @@ class HttpClientSession(ClientEngine):
     def release(self, request: OutgoingRequest, *, cancelled: bool, reason: str | None = None) -> None:
         """See `ClientEngine.release`. Where hanging up says it, nothing else does (basic/patterns/cancellation)."""
         was_sent = self._carrier.release(request)
-        if cancelled and was_sent and request.purpose is Purpose.CALL and not request.adapter.disconnect_cancels:
+        if cancelled and was_sent and request.call is not None and not request.adapter.disconnect_cancels:
             message = request.adapter.client_cancellation(request.id, reason)
             notice = self._carrier.post(message, request.adapter, request.call, "a cancellation")
             if notice is not None:

@@ -53,8 +53,8 @@ class HttpClientApi(ClientApi):
         self._tasks: Tasks[Hashable, Any] = Tasks(start)
         self._alarm = Alarm(call_at, self._pass_time)
         self._here = here
-        #: The call that begins just now, and the request that its caller is to work on.
-        self._beginning: OutgoingCall | None = None
+        #: The number of the request that the caller of a call is to work on, and that request once it is to be sent.
+        self._reserved: Hashable | None = None
         self._own: HttpRequest | None = None
         super().__init__(engine, **callbacks_of(options))
 
@@ -76,20 +76,24 @@ class HttpClientApi(ClientApi):
         for part in self._engine.data_to_send():
             if not isinstance(part, HttpRequest):
                 self._tasks.cancel(part.exchange)
-            elif self._beginning is not None and self._engine.exchange_of(self._beginning) == part.exchange:
+            elif part.exchange == self._reserved:
                 self._own = part
             else:
                 self._tasks.start(part.exchange, self._work_on(part))
         self._alarm.set(self._engine.next_deadline())
 
     def _begin(self, call: OutgoingCall) -> Awaitable[None] | None:
-        self._beginning = call if self._here is not None else None
-        try:
+        here = self._here
+        if here is None:
             self._pump()
-        finally:
-            self._beginning = None
+            return None
+        self._reserved = self._engine.exchange_of(call)
+        self._pump()
         own, self._own = self._own, None
-        return None if own is None else self._work_here(own)
+        if own is None:
+            return None
+        place = self._tasks.running[own.exchange] = here()
+        return place.run(self._work_on(own))
 
     def _spawn(self, work: Work) -> Callable[[], None]:
         return self._tasks.spawn(work())
@@ -109,14 +113,6 @@ class HttpClientApi(ClientApi):
 
     # Inside
 
-    async def _work_here(self, request: HttpRequest) -> None:
-        assert self._here is not None
-        self._tasks.running[request.exchange] = here = self._here()
-        try:
-            await here.run(self._work_on(request))
-        finally:
-            self._tasks.running.pop(request.exchange, None)
-
     async def _work_on(self, request: HttpRequest) -> None:
         try:
             if self._new_headers is not None:
@@ -127,6 +123,8 @@ class HttpClientApi(ClientApi):
             # Whatever it is, somebody waits for a response that will not come now.
             reason = shortened(self._words_of(error)) or type(error).__name__
             self._engine.receive_failure(request.exchange, reason, error)
+        finally:
+            self._tasks.running.pop(request.exchange, None)
         self._pump()
 
     def _pass_time(self) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from itertools import count
 from typing import Protocol
 
-import attrs
+from msgspec import Struct
 from msgspec.structs import replace
 
 from mcp_sansio.wire.urls import are_same_origin, resolve
@@ -32,18 +32,20 @@ class Job(Protocol):
         """There will be no response, or nothing more of it."""
 
 
-@attrs.define(eq=False)
-class Flight:
+class Flight(Struct, eq=False):
     """A request in flight, for those who sent it. `request` changes where it is redirected."""
 
-    job: Job = attrs.field(repr=False)
+    job: Job
     due: Due
     request: HttpRequest
-    response: Response = attrs.field(repr=False)
+    response: Response
     deadline: float | None = None
     redirects: int = 0
     #: Nothing more of the response is of use.
     settled: bool = False
+
+    def __repr__(self) -> str:
+        return f"<Flight {self.request.exchange} {self.request.method}>"
 
 
 class Exchanges:
@@ -66,7 +68,7 @@ class Exchanges:
     ) -> None:
         self.url = url
         self._now = now
-        self._limits = {"max_message": max_message, "max_headers": max_headers}
+        self._limits = max_message, max_headers
         self._max_redirects = max_redirects
         self._linger = linger
         self._numbers = count(1)
@@ -102,7 +104,7 @@ class Exchanges:
         `timeout` is how many seconds all of it may take, or ``None`` where somebody else minds that.
         """
         request = HttpRequest(next(self._numbers), method, url or self.url, headers, body)
-        flight = Flight(job, due, request, Response(due, **self._limits))
+        flight = Flight(job, due, request, Response(due, *self._limits))
         self._depart(flight)
         if timeout is not None:
             self.limit(flight, timeout)
@@ -122,7 +124,8 @@ class Exchanges:
         """Nothing more is wanted of that response: its rest may come, but not for long."""
         if not flight.settled:
             flight.settled = True
-            self.limit(flight, self._linger)
+            if flight.request.exchange in self._flights:
+                self.limit(flight, self._linger)
 
     def abort(self, flight: Flight) -> None:
         """Give that request up, or what is left of its response."""
@@ -208,7 +211,9 @@ class Exchanges:
         for finding in findings:
             if flight.settled:
                 return
-            if isinstance(finding, Redirect):
+            if type(finding) is Message:
+                flight.job.found(finding)
+            elif type(finding) is Redirect:
                 self._redirected(flight, finding)
             else:
                 self._found_one(flight, finding)
@@ -216,7 +221,7 @@ class Exchanges:
     def _found_one(self, flight: Flight, finding: Finding) -> None:
         if isinstance(finding, Unreadable):
             self.abort(flight)
-        elif not isinstance(finding, Message | Named | Overlong):
+        elif not isinstance(finding, Named | Overlong):
             self.settle(flight)
         flight.job.found(finding)
 
@@ -231,7 +236,7 @@ class Exchanges:
         if redirect.status == _PERMANENT and flight.request.url == self.url:
             self.url = url
         flight.request = replace(flight.request, exchange=next(self._numbers), url=url)
-        flight.response = Response(flight.due, **self._limits)
+        flight.response = Response(flight.due, *self._limits)
         flight.redirects += 1
         self._depart(flight)
         if flight.deadline is not None:
@@ -241,7 +246,7 @@ class Exchanges:
         """What is left of the response of a request that goes elsewhere still comes, under the old number."""
         exchange = flight.request.exchange
         if self._land(exchange) is not None:
-            husk = self._flights[exchange] = attrs.evolve(flight)
+            husk = self._flights[exchange] = replace(flight)
             self.settle(husk)
 
     def _fault_of_redirect(self, flight: Flight, status: int, url: str | None) -> str | None:

@@ -11,9 +11,11 @@ import re
 from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from mcp_sansio.errors import ConnectionLost, McpError, UnusableReply
 
-from .calls import OutgoingRequest, Purpose
+from .calls import OutgoingRequest
 from .exchange import Complete, Due, Finding, Message, Overlong, Refusal, Response, Unreadable
 from .http_errors import NOT_FOUND, is_transient, lost, refused, unreadable
 
@@ -30,22 +32,24 @@ def usable_id(last_event_id: str | None) -> str | None:
     return last_event_id if last_event_id is not None and _USABLE_ID.fullmatch(last_event_id) else None
 
 
-class ReplyJob:
+class ReplyJob(Struct, eq=False):
     """One request, from its POST to its response."""
 
-    def __init__(self, carrier: Streamable, request: OutgoingRequest) -> None:
-        self.request = request
-        self.status: int | None = None
-        self._carrier = carrier
-        self._session_id = carrier.session_of(request)
-        self._flight: Flight | None = None
-        self._response: Response | None = None
-        self._cursor: str | None = None
-        self._retry: int | None = None
-        self._resuming = False
-        #: How often in a row the stream was picked up again for nothing.
-        self._in_vain = 0
-        self._fault = "it is no response to this request"
+    request: OutgoingRequest
+    _carrier: Streamable
+    _session_id: str | None
+    status: int | None = None
+    _flight: Flight | None = None
+    _response: Response | None = None
+    _cursor: str | None = None
+    _retry: int | None = None
+    _resuming: bool = False
+    #: How often in a row the stream was picked up again for nothing.
+    _in_vain: int = 0
+    _fault: str = "it is no response to this request"
+
+    def __repr__(self) -> str:
+        return f"<ReplyJob {self.request!r}>"
 
     @property
     def exchange(self) -> Hashable | None:
@@ -56,9 +60,9 @@ class ReplyJob:
 
     def start(self) -> None:
         """Send the request."""
-        headers = self._carrier.headers_of(self.request)
+        headers = self._carrier.headers_of(self.request, self._session_id)
         # A call has a deadline of its own, whichever way its reply comes.
-        timeout = None if self.request.purpose is Purpose.CALL else self._carrier.client.config.timeout
+        timeout = None if self.request.call is not None else self._carrier.client.config.timeout
         self._flight = self._carrier.exchanges.send(
             self, Due.RESPONSE, "POST", headers, self.request.message, timeout=timeout
         )
@@ -75,7 +79,7 @@ class ReplyJob:
         """See `Job.began`."""
         self._response, self.status = response, response.status
         fault = None if self._resuming else self._carrier.reply_began(self.request, response)
-        if self.request.purpose is Purpose.HANDSHAKE:
+        if self.request.is_handshake:
             self._session_id = self._carrier.session_id
         if fault is not None:
             self._fail(UnusableReply(f"the response to {self.request.method} cannot be used: {fault}"))

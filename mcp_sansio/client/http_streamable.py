@@ -12,7 +12,7 @@ from mcp_sansio.adapters.base import Adapter
 from mcp_sansio.errors import McpError
 
 from ._state import NegotiationState
-from .calls import OutgoingCall, OutgoingRequest, Purpose
+from .calls import OutgoingCall, OutgoingRequest
 from .exchange import STREAM_TYPE, Due, Response
 from .gate import Gate
 from .http_listening import ListeningStream
@@ -48,9 +48,9 @@ class Streamable:
         """Send a request."""
         if self._gate.keeps(request):
             return
-        if request.purpose is Purpose.HANDSHAKE:
+        if request.is_handshake:
             self._leave()
-        request.extra = ReplyJob(self, request)
+        request.extra = ReplyJob(request, self, self._session_of(request))
         request.extra.start()
 
     def post(self, message: bytes, adapter: Adapter, call: OutgoingCall | None, what: str) -> Notice | None:
@@ -93,7 +93,7 @@ class Streamable:
 
     def reply_began(self, request: OutgoingRequest, response: Response) -> str | None:
         """The head of a reply. The handshake's may name a session; what is wrong with it, if anything."""
-        if request.purpose is not Purpose.HANDSHAKE:
+        if not request.is_handshake:
             self._renewals = 0
             return None
         session_id = response.headers.get(SESSION_HEADER)
@@ -173,18 +173,17 @@ class Streamable:
 
     # Headers
 
-    def headers_of(self, request: OutgoingRequest) -> dict[str, str]:
-        """The headers of a request's POST."""
+    def headers_of(self, request: OutgoingRequest, session_id: str | None) -> dict[str, str]:
+        """The headers of a request's POST, which belongs to that session."""
         mirrored = self.client.lists.mirrored(request.call)
         own = request.adapter.client_headers(request.method, request.params, mirrored)
-        session_id = self.session_of(request)
         if session_id is not None:
             own[SESSION_HEADER] = session_id
         return self.client.post_headers(own, request.call)
 
-    def session_of(self, request: OutgoingRequest) -> str | None:
+    def _session_of(self, request: OutgoingRequest) -> str | None:
         """The session that `request` belongs to: what finds out and the handshake are outside of any."""
-        return self.session_id if request.purpose is Purpose.CALL and request.adapter.has_handshake else None
+        return self.session_id if request.call is not None and request.adapter.has_handshake else None
 
     def stream_headers(
         self, adapter: Adapter, session_id: str | None, cursor: str | None, call: OutgoingCall | None = None

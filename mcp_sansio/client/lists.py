@@ -86,12 +86,12 @@ class Lists:
     # What is kept
 
     def kept(self, call: OutgoingCall) -> Mapping[str, JSON] | None:
-        """The list that `call` wants, where it is still fresh.
+        """The list that `call` wants to begin with, where it is still fresh.
 
         A private one serves no call with headers of its own, which may speak for somebody else.
         """
         kept = self._kept.get(call.operation)
-        if kept is None or call.params or (call.headers is not None and not kept.public):
+        if kept is None or call.request is not None or call.params or (call.headers is not None and not kept.public):
             return None
         return kept.result if self._engine.runtime.now() < kept.until else None
 
@@ -212,7 +212,7 @@ class Lists:
 
     def mirrored(self, call: OutgoingCall | None) -> tuple[HeaderParam, ...]:
         """The arguments of a call of a tool that go into headers, as far as the tool has been listed."""
-        if call is None or call.operation is not Operation.CALL_TOOL:
+        if not self._plans or call is None or call.operation is not Operation.CALL_TOOL:
             return ()
         return self._plans.get(call.params["name"], ())
 

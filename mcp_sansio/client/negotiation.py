@@ -25,7 +25,7 @@ from mcp_sansio.states import advance
 from mcp_sansio.types import JSON
 
 from ._state import NEGOTIATION, NegotiationInput, NegotiationState
-from .calls import Answered, Failed, OutgoingCall, OutgoingRequest, Purpose
+from .calls import Answered, Failed, OutgoingCall, OutgoingRequest
 from .events import Negotiated
 from .known import Known
 
@@ -177,7 +177,7 @@ class Negotiation:
     def _discover(self, adapter: Adapter) -> None:
         self.state = advance(NEGOTIATION, self.state, NegotiationInput.PROBE)
         self._tried[adapter.version] += 1
-        asked = self._engine.flight.make_request(Purpose.PROBE, Operation.DESCRIBE, adapter, {})
+        asked = self._engine.flight.make_request(Operation.DESCRIBE, adapter, {})
         if self._steps:
             waiting = self._engine.flight.waiting
             shortest = min((call.timeout for call in waiting), default=self._engine.config.timeout)
@@ -199,7 +199,7 @@ class Negotiation:
         self._tried[adapter.version] += 1
         params = adapter.client_handshake_params(self._engine.client_info, self._engine.capabilities_for(adapter))
         assert params is not None
-        self._send(self._engine.flight.make_request(Purpose.HANDSHAKE, Operation.DESCRIBE, adapter, params))
+        self._send(self._engine.flight.make_request(Operation.DESCRIBE, adapter, params, is_handshake=True))
 
     def _send(self, asked: OutgoingRequest) -> None:
         self._pending.append(asked)
@@ -217,7 +217,7 @@ class Negotiation:
         """The reply to `asked` is a result."""
         self._pending.remove(asked)
         versions = asked.adapter.client_offered(result) if isinstance(result, dict) else None
-        if asked.purpose is Purpose.HANDSHAKE:
+        if asked.is_handshake:
             self._shaken(result, versions)
         elif versions is None:
             self._not_modern(_no_description())
@@ -227,7 +227,7 @@ class Negotiation:
     def failed(self, asked: OutgoingRequest, error: McpError) -> None:
         """The reply to `asked` is an error, or there is none."""
         self._pending.remove(asked)
-        if asked.purpose is Purpose.HANDSHAKE:
+        if asked.is_handshake:
             self._handshake_failed(error)
             return
         kind = modern_kind(asked.adapter, error)

@@ -12,7 +12,7 @@ from mcp_sansio.adapters.base import Adapter
 from mcp_sansio.errors import ConnectionLost, McpError, ServerError, UnusableReply
 from mcp_sansio.wire.urls import are_same_origin, resolve
 
-from .calls import OutgoingCall, OutgoingRequest, Purpose
+from .calls import OutgoingCall, OutgoingRequest
 from .exchange import STREAM_TYPE, Complete, Due, Finding, Message, Named, Overlong, Refusal, Response, Unreadable
 from .gate import Gate
 from .http_errors import lost, refused, unreadable
@@ -46,7 +46,7 @@ class Pair:
         """Send a request. Its reply comes on the stream."""
         if self._gate.keeps(request):
             return
-        if request.purpose is Purpose.HANDSHAKE:
+        if request.is_handshake:
             self._hang_up()
         if self._endpoint is None:
             self._waiting[request] = None

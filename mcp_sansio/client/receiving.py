@@ -12,7 +12,7 @@ from mcp_sansio.outcome import Rejected
 from mcp_sansio.types import JSON
 from mcp_sansio.wire.jsonrpc import Envelope, Shape, classify
 
-from .calls import OutgoingRequest, Purpose
+from .calls import OutgoingRequest
 from .events import LogReceived, ProgressReceived
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def _replied(engine: ClientEngine, envelope: Envelope, origin: Origin, size: int
         status = engine.status_of(request)
         engine.failed(request, ServerError(error["code"], error["message"], error.get("data"), status))
     elif engine.flight.take(request):
-        if request.purpose is Purpose.CALL:
+        if request.call is not None:
             engine.flight.answered(request, envelope.result, size)
         else:
             engine.negotiation.answered(request, envelope.result)

@@ -51,11 +51,13 @@ class Headers(Mapping[str, str]):
     def __init__(self, source: Mapping[str, str] | Iterable[tuple[str, str]] = ()) -> None:
         given: Any = source
         # Whether it has items is quicker to ask than whether it is a mapping.
-        pairs = given.items() if hasattr(given, "items") else list(given)
-        self.fields = {name.lower(): value for name, value in pairs}
-        if len(self.fields) < len(pairs):
-            self.fields = _joined(pairs)
         self._size = -1
+        if not hasattr(given, "items"):
+            self.fields = _joined(given)
+            return
+        self.fields = dict(zip(map(str.lower, given), given.values(), strict=True))
+        if len(self.fields) < len(given):
+            self.fields = _joined(given.items())
 
     @classmethod
     def of_bytes(cls, pairs: Iterable[tuple[bytes, bytes]]) -> Headers:
@@ -68,7 +70,7 @@ class Headers(Mapping[str, str]):
     @classmethod
     def of(cls, source: Mapping[str, str] | Iterable[tuple[str, str]]) -> Headers:
         """The source itself where it is :class:`Headers` already, and otherwise headers built from it."""
-        return source if isinstance(source, Headers) else cls(source)
+        return source if type(source) is cls else cls(source)
 
     def __getitem__(self, name: str) -> str:
         value = self.fields.get(name)
@@ -126,6 +128,7 @@ _SAFE = re.compile(r"(?:[!-~](?:[ -~]*[!-~])?)?")
 _PRINTABLE = re.compile(r"[ -~]*")
 
 
+@lru_cache(maxsize=64, typed=True)  # a tool has the same name in each call
 def encode_value(value: str | int | bool) -> str:
     """The header value that mirrors a value of the body.
 

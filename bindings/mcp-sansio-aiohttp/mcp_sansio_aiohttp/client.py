@@ -10,7 +10,7 @@ from functools import lru_cache, partial
 from io import BytesIO
 from typing import Unpack
 
-from aiohttp import BytesPayload, ClientSession, ClientTimeout, DummyCookieJar, TCPConnector
+from aiohttp import ClientSession, ClientTimeout, DummyCookieJar, TCPConnector
 from yarl import URL
 
 from mcp_sansio import Adapter, AdapterSet, ClientOptions, GivenHeaders, HttpClientApi, HttpRequest, Runtime
@@ -86,8 +86,9 @@ class Client(HttpClientApi):
                     data = await content.readany()
                 engine.receive_data(exchange, data)
             engine.receive_end(exchange)
-        finally:
-            response.close()  # where it was read to its end, its connection has gone back already
+        except BaseException:
+            response.close()  # the connection of one that was read to its end has gone back by itself
+            raise
 
     def _open_session(self) -> ClientSession:
         # Were the number of connections limited, streams that are listened to could use them up.
@@ -100,10 +101,8 @@ _pause = partial(asyncio.sleep, 0)
 _url = lru_cache(maxsize=64)(URL)
 
 
-def _payload(body: bytes) -> BytesPayload | BytesIO | None:
-    if len(body) > _LARGE:
-        return BytesIO(body)
-    return BytesPayload(body) if body else None
+def _payload(body: bytes) -> bytes | BytesIO | None:
+    return BytesIO(body) if len(body) > _LARGE else body or None
 
 
 def _call_at(when: float, callback: Callable[[], None]) -> asyncio.TimerHandle:
