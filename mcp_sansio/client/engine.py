@@ -6,7 +6,7 @@ under "What a transport reports".
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from math import inf
 
 from mcp_sansio import wire_log
@@ -104,14 +104,16 @@ class ClientEngine:
         self.questions = Questions(self)
         self.lists = Lists(self)
         self.listeners = Listeners(self)
-        #: Everything with deadlines, in the order in which time passes for it.
-        self._timed: list[Timed] = [self.negotiation, self.questions, self.timers, self.flight]
+        #: Everything with deadlines, in the order in which time passes for it, and what is empty where nothing is due.
+        self._timed: list[tuple[Collection[object], Timed]] = []
+        for part in (self.negotiation, self.questions, self.timers, self.flight):
+            self.mind(part)
 
     # Facts in
 
     def handle_timeout(self, now: float) -> None:
         """The time of `next_deadline` has come; `now` is in the runtime's seconds."""
-        for part in self._timed:
+        for _, part in self._timed:
             part.handle_timeout(now)
 
     # Commands
@@ -146,9 +148,8 @@ class ClientEngine:
             check_headers(headers)
         call = self.flight.new_call(operation, params, timeout, max_timeout)
         call.wants_progress, call.headers = wants_progress, headers
-        call.request_state = request_state
-        if input_responses:
-            call.answers = dict(input_responses)
+        if input_responses or request_state is not None:
+            call.answers, call.request_state = dict(input_responses or {}), request_state
         self.flight.start(call)
         return call
 
@@ -196,8 +197,8 @@ class ClientEngine:
         It is never later than the next deadline, and may be sooner where a call has ended long before its own.
         """
         earliest: float | None = None
-        for part in self._timed:
-            if part.pending:
+        for pending, part in self._timed:
+            if pending:
                 due = part.next_deadline()
                 if due is not None and (earliest is None or due < earliest):
                     earliest = due
@@ -309,6 +310,10 @@ class ClientEngine:
         self.emit(ConnectionEnded(self.over))
 
     # For the parts of the engine
+
+    def mind(self, part: Timed) -> None:
+        """Pass time for `part` as well."""
+        self._timed.append((part.pending, part))
 
     def emit(self, event: ClientEvent) -> None:
         """Tell the driver of `event`."""

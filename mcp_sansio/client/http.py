@@ -51,7 +51,7 @@ class HttpClientSession(ClientEngine):
         check_headers(headers)
         config = self.config
         self._given = dict(headers)
-        self._wants_stream = False
+        self.is_pair = self._wants_stream = False
         self._answers = 0
         self.exchanges = Exchanges(
             url.partition("#")[0],
@@ -62,7 +62,7 @@ class HttpClientSession(ClientEngine):
             linger=config.linger,
         )
         self._carrier: Streamable | Pair = Streamable(self)
-        self._timed.append(self.exchanges)
+        self.mind(self.exchanges)
         if self.known is not None and self.known.pair:
             self._use(Pair(self))
 
@@ -110,7 +110,7 @@ class HttpClientSession(ClientEngine):
 
     def data_to_send(self) -> list[HttpRequest | HttpAbort]:
         """What there is to do, in order."""
-        parts = self.exchanges.data_to_send()
+        parts, self.exchanges.unsent = self.exchanges.unsent, []
         if self.logs_wire:
             for part in parts:
                 if isinstance(part, HttpRequest):
@@ -124,7 +124,8 @@ class HttpClientSession(ClientEngine):
     def exchange_of(self, call: OutgoingCall) -> Hashable | None:
         """The request on whose response the reply to `call` is awaited, where it is such a one."""
         job = None if call.request is None else call.request.extra
-        return job.exchange if isinstance(job, ReplyJob) else None
+        flight = job.flight if isinstance(job, ReplyJob) else None
+        return None if flight is None else flight.request.exchange
 
     @property
     def is_idle(self) -> bool:

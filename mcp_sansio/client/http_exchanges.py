@@ -76,7 +76,8 @@ class Exchanges:
         #: Those with a deadline, which most of the requests in flight do not have.
         self._timed: dict[Hashable, Flight] = {}
         self.pending: Collection[object] = self._timed
-        self._unsent: list[HttpRequest | HttpAbort] = []
+        #: What there is to do, in order.
+        self.unsent: list[HttpRequest | HttpAbort] = []
 
     def __len__(self) -> int:
         """How many requests are in flight, those of which only the end is waited for included."""
@@ -131,7 +132,7 @@ class Exchanges:
         """Give that request up, or what is left of its response."""
         flight.settled = True
         if self._land(flight.request.exchange) is not None:
-            self._unsent.append(HttpAbort(flight.request.exchange))
+            self.unsent.append(HttpAbort(flight.request.exchange))
 
     def abort_all(self, *, but: Callable[[Job], bool]) -> None:
         """Give everything up, `but` what some jobs are at."""
@@ -188,11 +189,6 @@ class Exchanges:
 
     # Things to take
 
-    def data_to_send(self) -> list[HttpRequest | HttpAbort]:
-        """What there is to do, in order."""
-        parts, self._unsent = self._unsent, []
-        return parts
-
     def next_deadline(self) -> float | None:
         """When to call `handle_timeout`."""
         return min((flight.deadline for flight in self._timed.values() if flight.deadline is not None), default=None)
@@ -201,7 +197,7 @@ class Exchanges:
 
     def _depart(self, flight: Flight) -> None:
         self._flights[flight.request.exchange] = flight
-        self._unsent.append(flight.request)
+        self.unsent.append(flight.request)
 
     def _land(self, exchange: Hashable) -> Flight | None:
         self._timed.pop(exchange, None)

@@ -8,7 +8,6 @@ Messages to the Server", 6). A server may end it at once and be polled that way.
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -39,7 +38,8 @@ class ReplyJob(Struct, eq=False):
     _carrier: Streamable
     _session_id: str | None
     status: int | None = None
-    _flight: Flight | None = None
+    #: The HTTP request that is in flight for it.
+    flight: Flight | None = None
     _response: Response | None = None
     _cursor: str | None = None
     _retry: int | None = None
@@ -51,11 +51,6 @@ class ReplyJob(Struct, eq=False):
     def __repr__(self) -> str:
         return f"<ReplyJob {self.request!r}>"
 
-    @property
-    def exchange(self) -> Hashable | None:
-        """The HTTP request that is in flight for it."""
-        return None if self._flight is None else self._flight.request.exchange
-
     # Commands
 
     def start(self) -> None:
@@ -63,15 +58,15 @@ class ReplyJob(Struct, eq=False):
         headers = self._carrier.headers_of(self.request, self._session_id)
         # A call has a deadline of its own, whichever way its reply comes.
         timeout = None if self.request.call is not None else self._carrier.client.config.timeout
-        self._flight = self._carrier.exchanges.send(
+        self.flight = self._carrier.exchanges.send(
             self, Due.RESPONSE, "POST", headers, self.request.message, timeout=timeout
         )
 
     def release(self) -> None:
         """Nobody waits for the reply any more."""
         self._carrier.timers.drop(self)
-        if self._flight is not None and not self._flight.settled:
-            self._carrier.exchanges.abort(self._flight)
+        if self.flight is not None and not self.flight.settled:
+            self._carrier.exchanges.abort(self.flight)
 
     # What becomes of it
 
@@ -110,9 +105,9 @@ class ReplyJob(Struct, eq=False):
         if fault is not None:
             self._fault = fault
         is_waiting = self._carrier.client.flight.request_of(self.request.id) is self.request
-        if not is_waiting and self._flight is not None:
-            self._carrier.exchanges.settle(self._flight)
-            self._flight = self.request.extra = None  # see `InFlight.end`
+        if not is_waiting and self.flight is not None:
+            self._carrier.exchanges.settle(self.flight)
+            self.flight = self.request.extra = None  # see `InFlight.end`
 
     def _completed(self) -> None:
         if self._response is not None and self._response.is_stream:
@@ -169,7 +164,7 @@ class ReplyJob(Struct, eq=False):
         assert self._cursor is not None
         self._resuming = True
         headers = self._carrier.stream_headers(self.request.adapter, self._session_id, self._cursor, self.request.call)
-        self._flight = self._carrier.exchanges.send(self, Due.STREAM, "GET", headers)
+        self.flight = self._carrier.exchanges.send(self, Due.STREAM, "GET", headers)
 
     def _not_resumed(self, error: McpError, reason: str) -> None:
         if is_transient(error):

@@ -12,7 +12,8 @@ _MOST_DOUBLINGS = 32
 class Timed(Protocol):
     """A part of an engine for which something is due at times, in the runtime's seconds."""
 
-    #: Where it is empty nothing is due, and no time is asked for: most parts wait for nothing, most of the time.
+    #: Where it is empty nothing is due, and no time is asked for: most parts wait for nothing, most of the time. It is
+    #: one and the same for as long as the part is there.
     pending: Collection[object]
 
     def next_deadline(self) -> float | None:
