@@ -50,8 +50,8 @@ class Headers(Mapping[str, str]):
 
     def __init__(self, source: Mapping[str, str] | Iterable[tuple[str, str]] = ()) -> None:
         given: Any = source
-        # Whether it has items is quicker to ask than whether it is a mapping.
         self._size = -1
+        # Whether it has items is quicker to ask than whether it is a mapping.
         if not hasattr(given, "items"):
             self.fields = _joined(given)
             return
