@@ -57,7 +57,8 @@ class BlockingTransaction:
     `news` has the lock of all transactions of `server`, which can be taken again by who has it. It is let go of while a
     plain function runs and while nothing is to be done. With a `loop`, calls run there. Then deadlines hold, and calls
     can be given up, while the thread sends to a client that does not read; and those that go on when the client has
-    left need no thread. `options` are those of `HttpTransaction`. The server's runtime has the `Event` and the
+    left need no thread. With a `message_path` it is a request to the pair of endpoints of the first HTTP transport: see
+    `Server.pair_transaction`. `options` are those of `HttpTransaction`. The server's runtime has the `Event` and the
     `run_outside` of `stepping`.
     """
 
@@ -67,6 +68,7 @@ class BlockingTransaction:
         news: Condition,
         *,
         loop: Lent | None = None,
+        message_path: str | None = None,
         **options: Any,
     ) -> None:
         self._now = server.runtime.now
@@ -79,7 +81,10 @@ class BlockingTransaction:
         #: Set while the loop has what the thread of the request cannot see to: it sends something, or has gone.
         self._is_away = self._has_left = False
         self._alarm = None if loop is None else Alarm(loop.call_at, self._stand_in)
-        self._engine = server.http_transaction(wake=self._notify, paced=True, **options)
+        if message_path is None:
+            self._engine = server.http_transaction(wake=self._notify, paced=True, **options)
+        else:
+            self._engine = server.pair_transaction(wake=self._notify, message_path=message_path, **options)
 
     def receive(
         self,

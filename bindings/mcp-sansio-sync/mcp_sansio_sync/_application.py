@@ -45,6 +45,9 @@ class Application:
     for an application that is mounted at one. `allowed_origins` (``https://app.example``) and `allowed_hosts`
     (``mcp.example``, with a port or without) replace the members of that name in ``config``.
 
+    `sse_path` and `message_path` are the pair of addresses of the first HTTP transport, which is served where
+    `sse_path` is given. Each client holds a thread, which runs the handlers of all its calls unless a loop is lent.
+
     `principal` is called with each request's environment and gives the user whom it is from, or ``None``. Sessions,
     streams, and the state of questions belong to that user. Unless given, it is ``REMOTE_USER``.
 
@@ -55,7 +58,7 @@ class Application:
     it has. So may a store, and a `hub`, which needs one. Without it an ``async`` handler waits for its Exchange alone.
 
     Raises `DeclarationError` for a handler that can be seen to wait for an event loop where none is lent, and
-    ``ValueError`` for a `hub` without one.
+    ``ValueError`` for a `hub` without one, and for an `sse_path` where no revision that is served has that transport.
     """
 
     def __init__(
@@ -63,6 +66,8 @@ class Application:
         registry: Registry,
         *,
         path: str | None = None,
+        sse_path: str | None = None,
+        message_path: str = "/messages",
         allowed_origins: Collection[str] | None = None,
         allowed_hosts: Collection[str] | None = None,
         announces_changes: bool = False,
@@ -93,18 +98,25 @@ class Application:
         )
         served: dict[str, Any] = {**options, "config": config}
         self.server = Server(registry, runtime=runtime, hub=hub, **served)
+        self._pair: tuple[str, ...] = ()
+        if sse_path is not None:
+            self._pair = (sse_path.rstrip("/"), message_path.rstrip("/"))
+            self.server.pair_transaction(message_path="")  # refuses now what every request would be refused for
         if self._lent is not None and hub is not None:
             self._lent.keep_up(self.server)
 
     def __call__(self, environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
         """Serve one request, as PEP 3333 has it."""
-        if self._path is not None and path_of(environ).rstrip("/") != self._path:
+        path = path_of(environ).rstrip("/")
+        is_of_pair = path in self._pair
+        if not is_of_pair and self._path is not None and path != self._path:
             start_response("404 Not Found", [("Content-Type", "text/plain"), ("Content-Length", "9")])
             return [b"Not Found"]
         transaction = BlockingTransaction(
             self.server,
             threading.Condition(self._lock),
             loop=self._lent,
+            message_path=self._pair[1] if is_of_pair else None,
             principal=checked_principal(self._principal(environ)),
             loopback=is_loopback((environ.get("REMOTE_ADDR", ""), 0)),
             request=environ,

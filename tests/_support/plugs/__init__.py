@@ -22,7 +22,6 @@ from worlds import World
 #: What a binding may be unable to do for a reason of its kind, which its plug then states. A test says which it wants.
 TRAITS = {
     "cancel": "calls, and the handlers that run them, can be given up from outside while they wait",
-    "pair": "the first HTTP transport: a stream, and an address for messages",
     "trickling": "the deadline for a body that comes in slowly is the server's",
     "http": "HTTP itself is read by the binding, or by the library that it is for",
     "connections": "the binding says whether a connection is kept for another request, or ended",

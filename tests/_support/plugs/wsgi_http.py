@@ -35,7 +35,6 @@ class WsgiServer(HttpServer):
     name = "wsgi, gunicorn"
     needs = ("mcp_sansio_sync", "gunicorn")
     lacks: ClassVar[dict[str, str]] = {
-        "pair": "The stream of the first transport would hold a thread for each client of a WSGI application.",
         "http": "HTTP is read by the WSGI server, whichever it is.",
         "connections": "A WSGI application can neither keep nor end its connection: the server does.",
         "trickling": "WSGI leaves the reading of a request, and its time limits, to the server.",
@@ -83,6 +82,8 @@ def application(registry: Registry, settings: Settings, loop: asyncio.AbstractEv
     if header is not None:
         key = f"HTTP_{header.upper().replace('-', '_')}"
         options["principal"] = lambda environ: environ.get(key)
+    if settings.pair:
+        options["sse_path"] = "/sse"
     return Application(registry, path=settings.path, announces_changes=True, loop=loop, **options)
 
 

@@ -257,7 +257,6 @@ def test_case_38_a_silent_call_is_heard_of_on_its_own_stream(http_server: HttpSe
             assert b'"result"' in stream.response.read()
 
 
-@pytest.mark.wants("pair")
 @pytest.mark.parametrize("path", ["/sse", "/sse/"])
 def test_case_40_the_endpoint_of_a_pair_is_where_it_was_mounted(http_server: HttpServer, path: str) -> None:
     with serving(http_server, shop(), pair=True) as place, PairClient(place, path, HANDSHAKE[-1]).open() as client:

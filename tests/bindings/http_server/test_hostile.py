@@ -114,8 +114,7 @@ class Siege:
 def besieged(http: HttpServer, caplog: pytest.LogCaptureFixture, **config: Any) -> Iterator[Siege]:
     """A server for a test. At its end the server works, has nothing left of its clients, and logged no traceback."""
     caplog.set_level(logging.INFO)
-    pair = bool(speak.HANDSHAKE) and "pair" not in http.lacks
-    with serving(http, registry(), pair=pair, config=Config(**config)) as place:
+    with serving(http, registry(), pair=bool(speak.HANDSHAKE), config=Config(**config)) as place:
         siege = Siege(place)
         yield siege
         siege.works()
@@ -645,7 +644,6 @@ OPENING = b"GET /sse HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\
 
 
 @pytest.mark.skipif(not speak.HANDSHAKE, reason="no revision has that transport")
-@pytest.mark.wants("pair")
 @pytest.mark.wants("cancel")
 def test_clients_of_the_first_transport_that_vanish_leave_nothing(
     http_server: HttpServer, caplog: pytest.LogCaptureFixture

@@ -15,10 +15,7 @@ from mcp_sansio import Config, Exchange, Registry
 from plugs import HttpServer
 from talk import Client, PairClient, Response, request, text_of
 
-pytestmark = [
-    pytest.mark.wants("pair"),
-    pytest.mark.skipif(not speak.HANDSHAKE, reason="no revision has that transport"),
-]
+pytestmark = pytest.mark.skipif(not speak.HANDSHAKE, reason="no revision has that transport")
 
 
 def bakery() -> Registry:
@@ -115,7 +112,7 @@ def test_calls_end_with_the_stream_of_their_pair(http_server: HttpServer) -> Non
         finally:
             cancelled.set()
 
-    with serving(http_server, registry, pair=True) as place:
+    with serving(http_server, registry, pair=True, config=Config(keep_alive=http_server.keep_alive)) as place:
         with PairClient(place).open() as client:
             client.send(client.message("tools/call", {"name": "wait", "arguments": {}}))
             started.seen()

@@ -16,7 +16,6 @@ from worlds import at_once
 
 #: The clock, and the server's end, are nobody's to move here.
 PLAYED = [one for one in transcripts.playable() if not one.is_channel and one.is_the_clients_alone]
-OF_A_PAIR = [one for one in PLAYED if f" {transcripts.STREAM_PATH}" in one.text()]
 
 
 class HttpSide:
@@ -100,28 +99,14 @@ def _as_written(name: str) -> str:
 SPELT = {"www-authenticate": "WWW-Authenticate", "mcp-session-id": "Mcp-Session-Id"}
 
 
-def each(played: list[transcripts.Transcript]) -> pytest.MarkDecorator:
-    params = [pytest.param(one.version, one, id=f"{one.version}-{one.name}") for one in played]
-    return pytest.mark.parametrize(("version", "transcript"), params)
-
-
-@each([one for one in PLAYED if one not in OF_A_PAIR])
+@pytest.mark.parametrize(
+    ("version", "transcript"), [pytest.param(one.version, one, id=f"{one.version}-{one.name}") for one in PLAYED]
+)
 def test_transcripts_come_out_as_the_core_has_them(
     http_server: HttpServer, version: str, transcript: transcripts.Transcript
 ) -> None:
-    play(http_server, transcript, pair=False)
-
-
-@each(OF_A_PAIR)
-@pytest.mark.wants("pair")
-def test_transcripts_of_a_pair_come_out_as_the_core_has_them(
-    http_server: HttpServer, version: str, transcript: transcripts.Transcript
-) -> None:
-    play(http_server, transcript, pair=True)
-
-
-def play(http_server: HttpServer, transcript: transcripts.Transcript, *, pair: bool) -> None:
     options = {"config": transcript.config, "adapters": transcript.adapters, "patience": PATIENCE}
+    pair = transcript.adapters is None or transcript.adapters.with_handshake() is not None
     with serving(http_server, bakery.build(Flag), pair=pair, user_header="Authorization", **options) as place:
         side = HttpSide(place)
         at_once(transcripts.replay(transcript, side))

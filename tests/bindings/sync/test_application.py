@@ -190,6 +190,25 @@ def test_it_is_served_where_it_is_mounted() -> None:
     assert call(sync.Application(bakery()), "thread", path="/anywhere", SCRIPT_NAME="/at")[0] == "200 OK"
 
 
+def test_a_pair_of_endpoints_is_served_by_the_thread_of_its_stream() -> None:
+    app, speaker = sync.Application(bakery(), sse_path="/sse"), speak.Http(HANDSHAKE, Registry("x", "1"))
+    asked = {"REQUEST_METHOD": "GET", "CONTENT_LENGTH": "0", "HTTP_ACCEPT": "text/event-stream"}
+    _, stream = send(app, speaker, None, path="/sse", **asked)
+    with closing(stream):
+        said = iter(stream)
+        where = next(said).partition(b"data: ")[2].strip().decode()
+        path, _, query = where.partition("?")
+        (status, _), response = send(app, speaker, speaker.initialize(), path=path, QUERY_STRING=query)
+        response.close()
+        assert (path, status) == ("/messages", "202 Accepted")
+        assert b'"serverInfo"' in next(said)
+
+
+def test_a_pair_of_endpoints_needs_a_revision_that_has_it() -> None:
+    with pytest.raises(ValueError, match="^the pair of endpoints needs a revision with a handshake$"):
+        sync.Application(bakery(), sse_path="/sse", adapters=AdapterSet.default().only(NEWEST))
+
+
 def test_the_environment_is_the_request_of_a_handler() -> None:
     assert b"anna" in call(sync.Application(bakery()), "who", REMOTE_USER="anna")[1]
 
