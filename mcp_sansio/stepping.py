@@ -91,10 +91,14 @@ class Job(Generic[T]):
             self._error = error
 
     def result(self) -> T:
-        """What it returned. Raises what it raised."""
-        if self._error is not None:
-            raise self._error
-        return self._value[0]
+        """What it returned. Raises what it raised, once."""
+        error, self._error = self._error, None
+        if error is None:
+            return self._value[0]
+        try:
+            raise error
+        finally:
+            del error  # or it and this frame keep each other, and what the function held, until garbage is collected
 
 
 async def run_outside(function: Callable[[], T], /) -> T:

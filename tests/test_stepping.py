@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
+import weakref
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
@@ -107,6 +109,40 @@ def test_what_a_job_raises_is_raised_where_it_is_waited_for(raised: BaseExceptio
     task.add_done_callback(lambda ended: None)
     world.turn()
     assert type(task.error) is passed_on
+
+
+def test_what_a_job_held_that_raised_is_let_go_of_without_the_garbage_collector() -> None:
+    """As with multiprocessing, whose buffers complain when they are found as garbage (Python 3.13)."""
+
+    class Buffer:
+        """Something that the function holds."""
+
+    held: list[weakref.ref[Buffer]] = []
+
+    def fail() -> None:
+        buffer = Buffer()
+        held.append(weakref.ref(buffer))
+        raise OSError("gone")
+
+    async def work() -> str:
+        try:
+            await run_outside(fail)
+        except OSError as error:
+            return str(error)
+        return "done"
+
+    world = World()
+    gc.disable()
+    try:
+        task = world.begin(work())
+        [job] = world.jobs
+        world.jobs.clear()
+        job.run()
+        job.done.set()
+        world.turn()
+        assert (task.value, held[0]()) == ("gone", None)
+    finally:
+        gc.enable()
 
 
 def test_a_job_that_nobody_waits_for_any_more_is_not_done() -> None:
