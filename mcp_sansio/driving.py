@@ -139,6 +139,8 @@ class Tasks(Generic[K, T]):
     `start` makes a task of a coroutine, which may have run to its first wait, or to its end, by then.
     """
 
+    __slots__ = ("_start", "running", "spared")
+
     def __init__(self, start: Callable[[Awaitable[None]], T]) -> None:
         self.running: dict[K, T] = {}
         #: The task that ends the others, and is not to end itself by it.

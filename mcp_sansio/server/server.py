@@ -249,6 +249,8 @@ class Server:
 
     def session_used(self, session_id: str) -> LiveSession | None:
         """A request came in that session. What of it is in flight here, if anything is."""
+        if not self._live:
+            return None
         live = self._live.get(session_id)
         if live is None:
             self._sweep()
