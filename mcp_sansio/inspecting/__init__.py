@@ -5,7 +5,7 @@ A binding's ``python -m`` is this, with a client of its own: see `Command`.
 
 from __future__ import annotations
 
-from .command import Command, Terminal, header_option, process_options
+from .command import Command, Terminal, either_client, either_options, header_option, process_options
 from .words import pair_of
 
-__all__ = ["Command", "Terminal", "header_option", "pair_of", "process_options"]
+__all__ = ["Command", "Terminal", "either_client", "either_options", "header_option", "pair_of", "process_options"]

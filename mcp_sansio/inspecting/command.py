@@ -35,7 +35,8 @@ from .words import arguments_of, pair_of
 #: Exit statuses. Those of a wrong command line (2) and of an interruption (130) are everybody's.
 DONE, FAILED, USAGE, UNREACHABLE, INTERRUPTED = 0, 1, 2, 3, 130
 
-MakeClient = Callable[..., ClientApi]
+#: What it makes has the methods of `ClientApi`, to be awaited.
+MakeClient = Callable[..., Any]
 Run = Callable[[Coroutine[Any, Any, int]], int]
 
 
@@ -100,6 +101,31 @@ def process_options(parser: argparse.ArgumentParser) -> None:
         help="add to the server's environment",
     )
     parser.add_argument("--cwd", metavar="FOLDER", help="the server's working directory")
+
+
+def either_options(parser: argparse.ArgumentParser) -> None:
+    """Both of these, for who takes a URL or the words of a command."""
+    header_option(parser)
+    process_options(parser)
+
+
+def either_client(
+    at_url: Callable[..., Any], of_process: Callable[..., Any], on_stderr: Callable[[str], object]
+) -> Callable[..., Any]:
+    """What makes the client of the server at the URL on a command line, or of the one that its words start.
+
+    `at_url` is given the URL, `of_process` the command and its arguments, and `on_stderr`, for what the server writes.
+    """
+
+    def make(words: list[str], options: Any, adapters: Any, **more: Any) -> Any:
+        if not words[0].startswith(("http://", "https://")):
+            more |= {"env": dict(options.env), "cwd": options.cwd, "on_stderr": on_stderr}
+            return of_process(words[0], words[1:], adapters, **more)
+        if len(words) > 1:
+            raise ValueError(f"{words[1]!r} is one word too many: the server is {words[0]!r}")
+        return at_url(words[0], adapters, headers=dict(options.header), **more)
+
+    return make
 
 
 class Command:

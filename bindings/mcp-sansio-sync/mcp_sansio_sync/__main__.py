@@ -6,9 +6,8 @@ import sys
 from collections.abc import Coroutine
 from typing import Any, Self
 
-from mcp_sansio.inspecting import Command, Terminal, header_option, process_options
+from mcp_sansio.inspecting import Command, Terminal, either_client, either_options
 
-from ._calling import BlockingClient
 from ._client import Client
 from ._stdio import StdioClient
 
@@ -16,7 +15,7 @@ from ._stdio import StdioClient
 class Awaited:
     """A blocking client as the command has its clients: what is awaited there has happened here."""
 
-    def __init__(self, client: BlockingClient) -> None:
+    def __init__(self, client: Any) -> None:
         self._client = client
 
     async def __aenter__(self) -> Self:
@@ -35,22 +34,6 @@ class Awaited:
         return call
 
 
-def client(words: list[str], options: Any, adapters: Any, **more: Any) -> Any:
-    """The client of the server at the URL on the command line, or of the one that its words start."""
-    if not words[0].startswith(("http://", "https://")):
-        more |= {"env": dict(options.env), "cwd": options.cwd, "on_stderr": sys.stderr.write}
-        return Awaited(StdioClient(words[0], words[1:], adapters, **more))
-    if len(words) > 1:
-        raise ValueError(f"{words[1]!r} is one word too many: the server is {words[0]!r}")
-    return Awaited(Client(words[0], adapters, headers=dict(options.header), **more))
-
-
-def add_options(parser: Any) -> None:
-    """What can be said about the requests, and about the process."""
-    header_option(parser)
-    process_options(parser)
-
-
 def run(work: Coroutine[Any, Any, int]) -> int:
     """Run it to its end, which it reaches at once."""
     try:
@@ -61,5 +44,7 @@ def run(work: Coroutine[Any, Any, int]) -> int:
 
 
 if __name__ == "__main__":
-    command = Command("python -m mcp_sansio_sync", "URL | -- COMMAND [ARGUMENT ...]", client, add_options=add_options)
+    make = either_client(Client, StdioClient, sys.stderr.write)
+    words, client = "URL | -- COMMAND [ARGUMENT ...]", lambda *given, **more: Awaited(make(*given, **more))
+    command = Command("python -m mcp_sansio_sync", words, client, add_options=either_options)
     sys.exit(command.main(sys.argv[1:], run, Terminal(sys.stdin, sys.stdout, sys.stderr)))

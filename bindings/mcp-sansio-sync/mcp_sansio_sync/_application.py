@@ -80,24 +80,13 @@ class Application:
             if hub is not None:
                 raise ValueError("a hub has to be waited for: lend a loop, as in Application(registry, loop=loop, …)")
             check_handlers(registry)
-        given = {"allowed_origins": allowed_origins, "allowed_hosts": allowed_hosts}
-        changes: dict[str, Any] = {name: values for name, values in given.items() if values is not None}
-        config = attrs.evolve(options.get("config") or Config(), announces_changes=announces_changes, **changes)
+        config = Config.of(options.get("config"), allowed_origins=allowed_origins, allowed_hosts=allowed_hosts)
+        options["config"] = attrs.evolve(config, announces_changes=announces_changes)
         self._path = None if path is None else path.rstrip("/")
         self._principal = principal
         self._lock = threading.RLock()
         self._lent = None if loop is None else _lent(loop, self._lock)
-        runtime = Runtime(
-            now=time.monotonic,
-            token_bytes=secrets.token_bytes,
-            event=Event,
-            run_sync=run_outside,
-            run_in_loop=self._run_locked,
-            wall_clock=time.time,
-            pause=_pause if self._lent is None else self._lent.pause,
-        )
-        served: dict[str, Any] = {**options, "config": config}
-        self.server = Server(registry, runtime=runtime, hub=hub, **served)
+        self.server = Server(registry, runtime=self._runtime(), hub=hub, **options)
         self._pair: tuple[str, ...] = ()
         if sse_path is not None:
             self._pair = (sse_path.rstrip("/"), message_path.rstrip("/"))
@@ -132,6 +121,18 @@ class Application:
         """End open streams as their revision wants it, and refuse new requests. Calls go on. Any thread may do it."""
         self._run_locked(self.server.shutdown)
 
+    def _runtime(self) -> Runtime:
+        return Runtime(
+            now=time.monotonic,
+            token_bytes=secrets.token_bytes,
+            event=Event,
+            run_sync=run_outside,
+            run_in_loop=self._run_locked,
+            wall_clock=time.time,
+            # A job is done without the lock, so that who waits for it has a chance.
+            pause=partial(run_outside, partial(time.sleep, 0)) if self._lent is None else self._lent.pause,
+        )
+
     def _run_locked(self, function: Callable[[], None], /) -> None:
         with self._lock:
             function()
@@ -141,11 +142,6 @@ def _lent(loop: Any, lock: threading.RLock) -> Any:
     from ._lent import LentLoop  # nobody else needs asyncio
 
     return LentLoop(loop, lock)
-
-
-async def _pause() -> None:
-    """Without the lock, so that who waits for it has a chance."""
-    await run_outside(partial(time.sleep, 0))
 
 
 class Response:

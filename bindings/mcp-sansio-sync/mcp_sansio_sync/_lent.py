@@ -37,11 +37,21 @@ class LentLoop:
 
         return asyncio.run_coroutine_threadsafe(run(), self._loop)
 
-    def call_at(self, when: float, callback: Callable[[], object]) -> LentTimer:
-        """Call back there at that time, with the lock. Whoever calls has it."""
-        timer = LentTimer(self, self._lock, callback)
-        self.call_soon(lambda: timer.set(self._loop.call_later(when - time.monotonic(), timer.ring)))
-        return timer
+    def call_at(self, when: float, callback: Callable[[], object]) -> Future[None]:
+        """Call back there at that time, with the lock. Whoever calls, or cancels what this gives, has it."""
+        ringing: Future[None] = Future()
+
+        def ring() -> None:
+            with self._lock:
+                if ringing.set_running_or_notify_cancel():  # it may have been cancelled while this waited for the lock
+                    callback()
+
+        def begin() -> None:
+            handle = self._loop.call_later(when - time.monotonic(), ring)
+            ringing.add_done_callback(lambda _: self.call_soon(handle.cancel))
+
+        self.call_soon(begin)
+        return ringing
 
     def call_soon(self, function: Callable[[], object]) -> None:
         """Call `function` there. Nothing happens where the loop is closed: nobody is left to be told."""
@@ -71,32 +81,3 @@ class LentLoop:
         finally:
             with self._lock:
                 event.forget(go_on)
-
-
-class LentTimer:
-    """A function that a lent loop is to call. Whoever cancels it has the lock."""
-
-    def __init__(self, lent: LentLoop, lock: threading.RLock, callback: Callable[[], object]) -> None:
-        self._lent = lent
-        self._lock = lock
-        self._callback: Callable[[], object] | None = callback
-        self._handle: asyncio.TimerHandle | None = None
-
-    def set(self, handle: asyncio.TimerHandle) -> None:
-        """Be what the loop calls by `handle`."""
-        self._handle = handle
-
-    def ring(self) -> None:
-        """Call, unless it was cancelled, be it while this waited for the lock."""
-        with self._lock:
-            if self._callback is not None:
-                self._callback()
-
-    def cancel(self) -> None:
-        """Let it not happen."""
-        self._callback = None
-        self._lent.call_soon(self._drop)
-
-    def _drop(self) -> None:
-        if self._handle is not None:
-            self._handle.cancel()

@@ -8,26 +8,10 @@ from typing import Any
 
 import trio
 
-from mcp_sansio.inspecting import Command, Terminal, header_option, process_options
+from mcp_sansio.inspecting import Command, Terminal, either_client, either_options
 
 from .client import Client
 from .stdio_client import StdioClient
-
-
-def client(words: list[str], options: Any, adapters: Any, **more: Any) -> Client | StdioClient:
-    """The client of the server at the URL on the command line, or of the one that its words start."""
-    if not words[0].startswith(("http://", "https://")):
-        more |= {"env": dict(options.env), "cwd": options.cwd, "on_stderr": sys.stderr.write}
-        return StdioClient(words[0], words[1:], adapters, **more)
-    if len(words) > 1:
-        raise ValueError(f"{words[1]!r} is one word too many: the server is {words[0]!r}")
-    return Client(words[0], adapters, headers=dict(options.header), **more)
-
-
-def add_options(parser: Any) -> None:
-    """What can be said about the requests, and about the process."""
-    header_option(parser)
-    process_options(parser)
 
 
 def run(work: Coroutine[Any, Any, int]) -> int:
@@ -36,5 +20,6 @@ def run(work: Coroutine[Any, Any, int]) -> int:
 
 
 if __name__ == "__main__":
-    command = Command("python -m mcp_sansio_trio", "URL | -- COMMAND [ARGUMENT ...]", client, add_options=add_options)
+    make = either_client(Client, StdioClient, sys.stderr.write)
+    command = Command("python -m mcp_sansio_trio", "URL | -- COMMAND [ARGUMENT ...]", make, add_options=either_options)
     sys.exit(command.main(sys.argv[1:], run, Terminal(sys.stdin, sys.stdout, sys.stderr)))

@@ -205,7 +205,7 @@ def test_a_pair_of_endpoints_is_served_by_the_thread_of_its_stream() -> None:
 
 
 def test_a_pair_of_endpoints_needs_a_revision_that_has_it() -> None:
-    with pytest.raises(ValueError, match="^the pair of endpoints needs a revision with a handshake$"):
+    with pytest.raises(ValueError, match=r"^the pair of endpoints needs a revision with a handshake$"):
         sync.Application(bakery(), sse_path="/sse", adapters=AdapterSet.default().only(NEWEST))
 
 
