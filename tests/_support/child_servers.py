@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import select
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import support
@@ -15,6 +20,8 @@ PATIENCE = 60.0
 #: What a server that does as it should does not need.
 SHORT = 0.2
 SUPPORT = str(support.ROOT / "tests" / "_support")
+#: The core by itself, as a program.
+PROGRAM = f"{SUPPORT}/core_stdio.py"
 #: Where the packages under test are, if they are not installed, and what `core_stdio` is made of.
 PACKAGES = {"PYTHONPATH": os.pathsep.join(filter(None, [SUPPORT, os.environ.get("PYTHONPATH")]))}
 
@@ -52,12 +59,17 @@ def text(request, text):
 def program(plug: ChannelClient, **options: Any) -> Any:
     """A client of `core_stdio`; `options` are the client's."""
     options["env"] = {**PACKAGES, **options.get("env", {})}
-    return plug.client(sys.executable, [f"{SUPPORT}/core_stdio.py"], **options)
+    return plug.client(sys.executable, [PROGRAM], **options)
 
 
 def script(plug: ChannelClient, code: str, **options: Any) -> Any:
     """A client of a process that runs `code` after the prelude."""
     return plug.client(sys.executable, ["-S", "-c", PRELUDE + code], **options)
+
+
+def give(expression: str) -> str:
+    """A script that answers its first call with that value, as JSON."""
+    return f"text(request(), json.dumps({expression}))\nhear()"
 
 
 def text_of(result: Any) -> str:
@@ -76,3 +88,34 @@ def has_ended(pid: int) -> bool:
         return bool(select.select([descriptor], [], [], PATIENCE)[0])
     finally:
         os.close(descriptor)
+
+
+@contextmanager
+def nothing_left() -> Iterator[None]:
+    """A block that leaves no descriptor and no thread."""
+    gc.collect()
+    files, threads = _descriptors(), _running_threads()
+    yield
+    gc.collect()
+    for thread in _running_threads() - threads:
+        thread.join(PATIENCE)
+    assert (_descriptors(), _running_threads() - threads) == (files, set())
+
+
+def _running_threads() -> set[threading.Thread]:
+    """The threads that do something: trio keeps those that are done for ten seconds, in case it needs one."""
+    return {thread for thread in threading.enumerate() if not thread.name.startswith("Trio thread")}
+
+
+def _descriptors() -> list[str]:
+    """What this process has open."""
+    numbers = Path("/proc/self/fd")
+    if not numbers.exists():
+        return []
+    found = []
+    for number in os.listdir(numbers):
+        try:
+            found.append(f"{number} {os.readlink(numbers / number)}")
+        except FileNotFoundError:
+            pass  # the one of the listing itself
+    return sorted(found)

@@ -110,7 +110,8 @@ async def flood(ex: Exchange) -> str:
         await ex.log("error", "x" * 1000)
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Serve by what is named."""
     if "PROGRAM_GREETS" in os.environ:
         print("Server started")
     module, _, function = os.environ["PROGRAM_RUN"].partition(":")
@@ -119,3 +120,7 @@ if __name__ == "__main__":
     if "PROGRAM_SAYS_BYE" in os.environ:
         print("bye", [os.get_blocking(descriptor) for descriptor in (0, 1, 2)])
         print(input())
+
+
+if __name__ == "__main__":
+    main()

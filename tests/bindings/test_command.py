@@ -17,11 +17,11 @@ import pytest
 
 import speak
 import support
-from child_servers import PACKAGES, SUPPORT
+from child_servers import PACKAGES, PROGRAM
 from core_site import core_site
 from mcp_sansio import Exchange, Registry, elicit
 
-SERVER = ["--", sys.executable, f"{SUPPORT}/core_stdio.py"]
+SERVER = ["--", sys.executable, PROGRAM]
 ENV = [f"--env={name}={value}" for name, value in PACKAGES.items()]
 
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import os
 import sys
-import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from child_servers import PATIENCE, PRELUDE, SHORT, has_ended, text_of
+from child_servers import PRELUDE, SHORT, give, has_ended, nothing_left, text_of
 from flags import Flag, turn
 from mcp_sansio import ConnectionLost
 from worlds import CANCELLED, World
@@ -22,7 +20,6 @@ from worlds import CANCELLED, World
 Make = Callable[..., Any]
 
 LAST_WORDS = "its error output ends with:\n"
-NO_NUMBERS = not Path("/proc/self/fd").exists()
 
 
 def is_known(pid: int) -> bool:
@@ -35,38 +32,10 @@ def is_known(pid: int) -> bool:
 
 
 @pytest.fixture(autouse=True)
-def nothing_is_left() -> Any:
+def nothing_is_left() -> Iterator[None]:
     """No descriptor, and no thread, whatever the test did."""
-    gc.collect()
-    files, threads = descriptors(), running_threads()
-    yield
-    gc.collect()
-    for thread in running_threads() - threads:
-        thread.join(PATIENCE)
-    assert (descriptors(), running_threads() - threads) == (files, set())
-
-
-def running_threads() -> set[threading.Thread]:
-    """The threads that do something: trio keeps those that are done for ten seconds, in case it needs one."""
-    return {thread for thread in threading.enumerate() if not thread.name.startswith("Trio thread")}
-
-
-def descriptors() -> list[str]:
-    """What this process has open."""
-    if NO_NUMBERS:
-        return []
-    found = []
-    for number in os.listdir("/proc/self/fd"):
-        try:
-            found.append(f"{number} {os.readlink(f'/proc/self/fd/{number}')}")
-        except FileNotFoundError:
-            pass  # the one of the listing itself
-    return sorted(found)
-
-
-def give(expression: str) -> str:
-    """A script that answers its first call with that value, as JSON."""
-    return f"text(request(), json.dumps({expression}))\nhear()"
+    with nothing_left():
+        yield
 
 
 async def given(client: Any) -> Any:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import os
+from functools import partial
 
 import pytest
 
-import speak
-from children import PACKAGES, StdioClient, program, script, text_of
-from mcp_sansio import (
-    LocalProtocolError,
-)
+import child_servers
+import support
+from child_servers import PACKAGES, text_of
+from mcp_sansio import LocalProtocolError
+from plugs.stdio_asyncio import AsyncioStdioClient
 
-NEWEST, HANDSHAKE = speak.VERSIONS[0], speak.HANDSHAKE[0]
+StdioClient = support.need("mcp_sansio_stdio").StdioClient
+program = partial(child_servers.program, AsyncioStdioClient())
+script = partial(child_servers.script, AsyncioStdioClient())
 
 
 class TestTheOrderOfThings:

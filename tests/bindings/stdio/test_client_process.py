@@ -3,49 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-import gc
-import os
 import subprocess
 import sys
-import threading
-from pathlib import Path
+from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
 
-from children import PATIENCE, PRELUDE, SHORT, has_ended, script, text_of
+import child_servers
+import support
+from child_servers import PRELUDE, SHORT, give, has_ended, nothing_left, text_of
+from plugs.stdio_asyncio import AsyncioStdioClient
 
-NO_NUMBERS = not Path("/proc/self/fd").exists()
+support.need("mcp_sansio_stdio")
+script = partial(child_servers.script, AsyncioStdioClient())
 
 
 @pytest.fixture(autouse=True)
-def nothing_is_left() -> Any:
+def nothing_is_left() -> Iterator[None]:
     """No descriptor, and no thread, whatever the test did."""
-    gc.collect()
-    files, threads = descriptors(), {*threading.enumerate()}
-    yield
-    gc.collect()
-    for thread in {*threading.enumerate()} - threads:
-        thread.join(PATIENCE)
-    assert (descriptors(), {*threading.enumerate()} - threads) == (files, set())
-
-
-def descriptors() -> list[str]:
-    """What this process has open."""
-    if NO_NUMBERS:
-        return []
-    found = []
-    for number in os.listdir("/proc/self/fd"):
-        try:
-            found.append(f"{number} {os.readlink(f'/proc/self/fd/{number}')}")
-        except FileNotFoundError:
-            pass  # the one of the listing itself
-    return sorted(found)
-
-
-def give(expression: str) -> str:
-    """A script that answers its first call with that value, as JSON."""
-    return f"text(request(), json.dumps({expression}))\nhear()"
+    with nothing_left():
+        yield
 
 
 @pytest.mark.parametrize("deaf", ["", "signal.signal(signal.SIGTERM, signal.SIG_IGN); "])

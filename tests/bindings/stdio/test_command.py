@@ -13,8 +13,10 @@ from typing import Any
 import pytest
 
 import speak
-from children import PACKAGES, PRELUDE, PROGRAM
+import support
+from child_servers import PACKAGES, PRELUDE, PROGRAM
 
+support.need("mcp_sansio_stdio")
 COMMAND = [sys.executable, "-m", "mcp_sansio_stdio"]
 SERVER = ["--", sys.executable, PROGRAM]
 ENV = [f"--env={name}={value}" for name, value in PACKAGES.items()]

@@ -6,21 +6,27 @@ import asyncio
 import os
 import subprocess
 import sys
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
 
 import pytest
 
 import support
+from lines import Process, starting, text_of
 from mcp_sansio import Registry
+from plugs.stdio_asyncio import StdioServer
 
 run_stdio = support.need("mcp_sansio_stdio").run_stdio
-Start = Callable[..., Any]
+PROGRAM = str(Path(__file__).with_name("asyncio_program.py"))
+Start = Callable[[], Process]
 
 
-def text_of(message: Any) -> Any:
-    """The text that a tool gave."""
-    return message["result"]["content"][0]["text"]
+@pytest.fixture
+def start() -> Iterator[Start]:
+    """Starts that program, and ends it."""
+    with starting(StdioServer()) as begin:
+        yield partial(begin, PROGRAM)
 
 
 class TestTheEnd:

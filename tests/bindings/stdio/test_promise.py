@@ -8,9 +8,12 @@ from functools import partial
 import pytest
 
 import promise
-from children import PACKAGES, StdioClient
+import support
+from child_servers import PACKAGES
 from mcp_sansio import AdapterSet
 from mcp_sansio.testing import every_revision
+
+StdioClient = support.need("mcp_sansio_stdio").StdioClient
 
 
 @pytest.mark.parametrize("revision", every_revision)

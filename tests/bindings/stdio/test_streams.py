@@ -6,19 +6,21 @@ import asyncio
 import json
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
 import speak
 import support
+from lines import ENDS, End, text_of
 from mcp_sansio import Registry, Runtime, Server
 
 serve_stdio = support.need("mcp_sansio_stdio").serve_stdio
 
-NEWEST_HANDSHAKE = speak.HANDSHAKE[0]
-Serve = Callable[..., Any]
+Ask = Callable[[Callable[[End], Any]], Awaitable[Any]]
 
 
 @pytest.fixture
@@ -33,40 +35,53 @@ def registry() -> Registry:
     return made
 
 
-def text_of(message: Any) -> Any:
-    """The text that a tool gave."""
-    return message["result"]["content"][0]["text"]
+@asynccontextmanager
+async def serving(served: Registry | Server, kind: str = "pipe") -> AsyncIterator[Ask]:
+    """Serve on this very loop; what is given runs what the client is to do, which blocks, in a thread of its own."""
+    client = End(speak.HANDSHAKE[0])
+    source, client.output, client.input, sink = ends = ENDS[kind]()
+    task = asyncio.ensure_future(serve_stdio(served, source, sink))
+    with ThreadPoolExecutor(1) as pool:
+
+        async def ask(work: Callable[[End], Any]) -> Any:
+            return await asyncio.get_running_loop().run_in_executor(pool, work, client)
+
+        try:
+            await ask(End.shake_hands)
+            yield ask
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
+    for end in ends:
+        os.close(end)
 
 
 class TestTheEnd:
-    async def test_leaves_no_thread_and_no_task(self, served: Serve, registry: Registry) -> None:
+    async def test_leaves_no_thread_and_no_task(self, registry: Registry) -> None:
         @registry.tool
         def in_a_thread() -> int:
             return threading.get_ident()
 
         before = {*threading.enumerate()}
         tasks = asyncio.all_tasks()
-        async with served(registry, kind="terminal") as client:
-            assert text_of(await client.call("in_a_thread")) != str(threading.get_ident())
-            started = {*threading.enumerate()} - before
-            assert started
-        for thread in started:
+        async with serving(registry, kind="terminal") as ask:
+            assert text_of(await ask(lambda client: client.call("in_a_thread"))) != str(threading.get_ident())
+        for thread in {*threading.enumerate()} - before:
             thread.join(60)
         assert ({*threading.enumerate()} - before, asyncio.all_tasks() - tasks) == (set(), set())
 
 
 class TestWhatIsServed:
-    async def test_two_clients_of_one_server(self, served: Serve, registry: Registry) -> None:
+    async def test_two_clients_of_one_server(self, registry: Registry) -> None:
         loop = asyncio.get_running_loop()
         runtime = Runtime(now=loop.time, token_bytes=os.urandom, event=asyncio.Event, run_sync=asyncio.to_thread)
         server = Server(registry, runtime=runtime)
-        async with served(server, version=NEWEST_HANDSHAKE) as a, served(server, version=NEWEST_HANDSHAKE) as b:
-            for client in (a, b):
-                await client.send(client.speaker.message("ping"))
-                assert (await client.receive())["result"] == {}
+        async with serving(server) as a, serving(server) as b:
+            for ask in (a, b):
+                assert (await ask(lambda client: client.request("ping")))["result"] == {}
             registry.remove_tool("echo")
             changed = speak.notification("notifications/tools/list_changed")
-            assert [await a.receive(), await b.receive()] == [changed, changed]
+            assert [await a(End.receive), await b(End.receive)] == [changed, changed]
 
     async def test_files_are_served_by_their_descriptors(self, registry: Registry) -> None:
         source, output = os.pipe()
