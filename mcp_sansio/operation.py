@@ -2,16 +2,17 @@
 
 What a method is called, and whether it exists at all, is an adapter's to say (``Adapter.methods``). Everything else in
 the library compares these members.
+
+In Python 3.11 naming a member of any enumeration takes 0.07 µs, since ``EnumType`` has a ``__getattr__``, and a
+constant of the module a seventh of that. So a module that every call passes through names the members that it compares
+there once, at its top; elsewhere they are named where they are meant.
 """
 
 from __future__ import annotations
 
 from enum import StrEnum
 
-from .enums import plain_members
 
-
-@plain_members
 class Operation(StrEnum):
     """What one peer asks of the other. The value is a stable name of our own, never a method's name."""
 

@@ -12,7 +12,6 @@ from typing import Any
 
 from msgspec import Struct
 
-from .enums import plain_members
 from .errors import McpError
 from .types import JSON
 
@@ -20,7 +19,6 @@ InputRequest = Mapping[str, JSON]
 """A question to the client: ``{"method": …, "params": {…}}``. Built by `elicit`, `sample` and `list_roots`."""
 
 
-@plain_members
 class FailureKind(StrEnum):
     """Everything that can go wrong with a message, in no revision's words.
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 
 from .events import Body, Head, Part
 from .types import JSON
+from .wire.headers import SECRET
 from .wire.json import encode
 
 Headers = Mapping[str, str] | Iterable[tuple[str, str]]
@@ -19,7 +20,6 @@ logger = logging.getLogger("mcp_sansio.wire")
 
 #: Characters of a message that are shown.
 _SHOWN = 4_000
-_SECRET = frozenset({"authorization", "proxy-authorization", "cookie", "set-cookie"})
 
 
 def is_wanted() -> bool:
@@ -57,7 +57,7 @@ def part_sent(part: Part) -> None:
 
 def _lines(mark: str, headers: Headers) -> str:
     pairs = headers.items() if isinstance(headers, Mapping) else headers
-    shown = [(name, "…" if name.lower() in _SECRET else value) for name, value in pairs]
+    shown = [(name, "…" if name.lower() in SECRET else value) for name, value in pairs]
     return "".join(f"\n{mark}{name}: {value}" for name, value in shown)
 
 

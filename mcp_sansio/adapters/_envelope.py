@@ -34,6 +34,7 @@ CLIENT_INFO, CLIENT_CAPABILITIES, LOG_LEVEL = META + "clientInfo", META + "clien
 ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 SERVER_INFO, SUBSCRIPTION_ID = META + "serverInfo", META + "subscriptionId"
 
+_CALL_TOOL = Operation.CALL_TOOL  # named once: see `mcp_sansio.operation`
 _SPLICE = "\x00"
 _NUMBER = r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?"
 #: What a mirrored integer may be at most: more is not exact everywhere on the way ("Schema Extension").
@@ -75,7 +76,7 @@ class EnvelopeAdapter(Adapter):
         target = params.get(TARGET[operation])
         if isinstance(target, str):
             _check_encoded(headers, self.name_header, target)
-        spec = registry.tools.get(target) if operation is Operation.CALL_TOOL and isinstance(target, str) else None
+        spec = registry.tools.get(target) if operation is _CALL_TOOL and isinstance(target, str) else None
         if spec is not None and spec.headers:
             _check_params(headers, self.param_header, spec, params.get("arguments"))
 

@@ -47,6 +47,7 @@ from .params import TARGET, fault_of_params
 from .preamble import Preamble
 from .projection import Shape, project_content, project_contents, project_message
 
+_INVALID, _RESPONSE, _REQUEST = MessageShape.INVALID, MessageShape.RESPONSE, MessageShape.REQUEST
 _LISTS: Mapping[Operation, tuple[str, str]] = {
     Operation.LIST_TOOLS: ("tools", "describe_tool"),
     Operation.LIST_RESOURCES: ("resources", "describe_resource"),
@@ -148,12 +149,12 @@ class Adapter(Descriptions, ClientRole):
         """What one message is, or ``None`` for a notification to ignore."""
         envelope = classify(message)
         shape = envelope.shape
-        if shape is MessageShape.INVALID:
+        if shape is _INVALID:
             kind = FailureKind.INVALID_PARAMS if envelope.fault_is_params else FailureKind.MALFORMED
             return DecodeFailure(envelope.id, Failure(kind, envelope.fault or "not a message"), envelope.replies)
-        if shape is MessageShape.RESPONSE:
+        if shape is _RESPONSE:
             return self.decode_reply(envelope)
-        is_request = shape is MessageShape.REQUEST
+        is_request = shape is _REQUEST
         operation = self.methods.get(envelope.method or "")
         if operation is None or (operation in _NOTIFICATIONS) is is_request:
             failure = Failure(FailureKind.UNKNOWN_METHOD, f"unknown method: {_clipped(envelope.method)}")

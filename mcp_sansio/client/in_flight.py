@@ -385,6 +385,6 @@ _AT_HAND: Mapping[Operation, AtHand] = {
     Operation.SET_LOG_LEVEL: _log_level_set,
     **dict.fromkeys(LISTS, _listed),
 }
-# To name a member takes 0.1 µs in Python 3.11, whose `EnumType` has a ``__getattr__``: a set is asked in a third of it.
+# Sets, which hold several or one: naming a member costs more than asking them, see `mcp_sansio.operation`.
 _LISTENING = frozenset({Operation.LISTEN})
 _DESCRIBING = frozenset({Operation.DESCRIBE})

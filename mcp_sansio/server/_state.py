@@ -18,11 +18,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import auto
 
-from mcp_sansio.enums import plain_members
 from mcp_sansio.states import Member
 
 
-@plain_members
 class CallState(Member):
     """A call that a handler runs."""
 
@@ -31,7 +29,6 @@ class CallState(Member):
     CANCELLED = auto()
 
 
-@plain_members
 class CallInput(Member):
     """What can happen to it. Finishing after a cancellation is a legal race: the reply is dropped."""
 
@@ -46,7 +43,6 @@ CALL: Mapping[CallState, Mapping[CallInput, CallState]] = {
 }
 
 
-@plain_members
 class ResponseState(Member):
     """One HTTP request and its response."""
 
@@ -57,7 +53,6 @@ class ResponseState(Member):
     ENDED = auto()
 
 
-@plain_members
 class ResponseInput(Member):
     """What can happen to it. `DISCONNECT` is the connection's end, wherever the response is."""
 
@@ -95,7 +90,6 @@ RESPONSE: Mapping[ResponseState, Mapping[ResponseInput, ResponseState]] = {
 }
 
 
-@plain_members
 class ChannelState(Member):
     """A duplex channel, as far as the revisions with a handshake are concerned. The others need no state."""
 
@@ -104,7 +98,6 @@ class ChannelState(Member):
     CLOSED = auto()
 
 
-@plain_members
 class ChannelInput(Member):
     """What can happen to it. A second handshake starts over."""
 
@@ -125,7 +118,6 @@ CHANNEL: Mapping[ChannelState, Mapping[ChannelInput, ChannelState]] = {
 }
 
 
-@plain_members
 class SubscriptionState(Member):
     """A stream of changes: a listen request, or a session's standalone stream."""
 
@@ -134,7 +126,6 @@ class SubscriptionState(Member):
     ENDED = auto()
 
 
-@plain_members
 class SubscriptionInput(Member):
     """What can happen to it. Only a stream that can be resumed is ever detached."""
 

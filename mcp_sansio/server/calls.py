@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("mcp_sansio")
 
+_RUNNING, _FINISH = CallState.RUNNING, CallInput.FINISH
+
 
 class Outlet(Protocol):
     """Where a call came from and its messages go: an HTTP request, or a channel.
@@ -75,7 +77,7 @@ class RunningCall(Struct, eq=False):
     outlet: Outlet
     #: When it has run for too long, in the runtime's seconds.
     deadline: float
-    state: CallState = CallState.RUNNING
+    state: CallState = _RUNNING
     scope: Scope | None = None
     _asker: Asker | None = None
     _exchange: Exchange | None = None
@@ -146,8 +148,8 @@ class RunningCall(Struct, eq=False):
 
     def finish(self, outcome: Outcome) -> None:
         """Reply with `outcome`, unless the call is over."""
-        was, self.state = self.state, advance(CALL, self.state, CallInput.FINISH)
-        if was is not CallState.RUNNING:
+        was, self.state = self.state, advance(CALL, self.state, _FINISH)
+        if was is not _RUNNING:
             return
         if self._questions:
             self._withdraw(self._questions, "the call that asked is over")
@@ -165,7 +167,7 @@ class RunningCall(Struct, eq=False):
     def cancel(self) -> None:
         """Give the call up: no reply, what it asked is withdrawn, its task to be cancelled."""
         was, self.state = self.state, advance(CALL, self.state, CallInput.CANCEL)
-        if was is not CallState.RUNNING:
+        if was is not _RUNNING:
             return
         self._withdraw(self._questions, "the call that asked was cancelled")
         if self._cancelled is not None:
@@ -206,7 +208,7 @@ class RunningCall(Struct, eq=False):
         await self._notify(lambda: self.call.adapter.encode_log(level, data, logger))
 
     async def _notify(self, encode: Callable[[], bytes]) -> None:
-        if self.state is not CallState.RUNNING or not self.outlet.can_stream:
+        if self.state is not _RUNNING or not self.outlet.can_stream:
             await self.server.runtime.pause()
             return
         self.outlet.send(encode())
@@ -242,13 +244,13 @@ class RunningCall(Struct, eq=False):
 
     def next_deadline(self) -> float | None:
         """When `handle_timeout` has something to do, in the runtime's seconds."""
-        if self.state is not CallState.RUNNING:
+        if self.state is not _RUNNING:
             return None
         return min([self.deadline, *(question.deadline for question in self._questions)])
 
     def handle_timeout(self, now: float) -> bool:
         """Do what is due. True where the call itself ran out of time, so that its task should be cancelled."""
-        if self.state is not CallState.RUNNING:
+        if self.state is not _RUNNING:
             return False
         if self.deadline <= now:
             seconds = self.server.config.call_timeout

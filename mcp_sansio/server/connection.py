@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 #: What a client may send before its handshake (basic/lifecycle, "Initialization").
 _BEFORE_HANDSHAKE = frozenset({Operation.DESCRIBE, Operation.HANDSHAKE_COMPLETE, Operation.PING, Operation.CANCEL})
+_CLOSED, _SET_LOG_LEVEL = ChannelState.CLOSED, Operation.SET_LOG_LEVEL
 _LISTS = (Change(ChangeKind.TOOLS), Change(ChangeKind.PROMPTS), Change(ChangeKind.RESOURCES))
 
 
@@ -81,7 +82,7 @@ class ServerConnection:
 
     def receive_message(self, data: bytes) -> None:
         """One whole message, or batch of them."""
-        if self.state is ChannelState.CLOSED:
+        if self.state is _CLOSED:
             return
         config = self.server.config
         if self.server.logs_wire:
@@ -118,7 +119,7 @@ class ServerConnection:
 
     def receive_eof(self) -> None:
         """The channel has ended: what is in flight is given up, and nothing is sent any more."""
-        if self.state is ChannelState.CLOSED:
+        if self.state is _CLOSED:
             return
         self.state = advance(CHANNEL, self.state, ChannelInput.CLOSE)
         self.server.topics.unsubscribe(self, self._watched)
@@ -208,7 +209,7 @@ class ServerConnection:
     def _called(self, call: Call, outlet: ServerConnection | _Batch) -> None:
         outcome: Outcome | None = self._fault_of(call)
         if outcome is None and call.operation in RUN:
-            if call.operation is Operation.SET_LOG_LEVEL:
+            if call.operation is _SET_LOG_LEVEL:
                 self._log_level = call.params["level"]  # now: it holds for the very next message
             self._start(call, outlet)
             return
@@ -310,7 +311,7 @@ class ServerConnection:
 
     def send(self, message: bytes) -> None:
         """See `Outlet.send`."""
-        if self.state is not ChannelState.CLOSED:
+        if self.state is not _CLOSED:
             self._messages.append(message)
             self._backlog.size += len(message)
 
@@ -329,7 +330,7 @@ class ServerConnection:
 
     async def drained(self) -> None:
         """See `Outlet.drained`."""
-        if self.state is not ChannelState.CLOSED:
+        if self.state is not _CLOSED:
             await self._backlog.drained()
 
     def forget(self, call: Call) -> None:

@@ -32,6 +32,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("mcp_sansio")
 
+# What every request passes through, named once: see `mcp_sansio.operation`.
+_RECEIVING, _STREAMING, _ENDED = ResponseState.RECEIVING, ResponseState.STREAMING, ResponseState.ENDED
+_REQUEST, _RECEIVED, _COMPLETE = ResponseInput.REQUEST, ResponseInput.RECEIVED, ResponseInput.END
+
 _END = End()
 _STREAM_HEADERS = (
     ("Content-Type", gate.STREAM_TYPE),
@@ -96,7 +100,7 @@ class HttpTransaction:
 
     def receive_request(self, method: str, target: str, headers: Iterable[tuple[str, str]] | Mapping[str, str]) -> None:
         """The request line and the header section. `target` is the path with its query, as it was sent."""
-        self.state = advance(RESPONSE, self.state, ResponseInput.REQUEST)
+        self.state = advance(RESPONSE, self.state, _REQUEST)
         self.headers = held = headers if type(headers) is Headers else Headers(headers)
         self.method = method
         if self.server.logs_wire:
@@ -119,7 +123,7 @@ class HttpTransaction:
         elif method not in self.methods:
             self.refuse_method()
         elif method != "POST":
-            self.state = advance(RESPONSE, self.state, ResponseInput.RECEIVED)
+            self.state = advance(RESPONSE, self.state, _RECEIVED)
             self._handle(b"")
         else:
             self._receive_by = self.server.runtime.now() + config.receive_timeout
@@ -129,7 +133,7 @@ class HttpTransaction:
 
     def receive_body(self, data: bytes) -> None:
         """A piece of the request's body. More than `Config.max_message` bytes are refused as soon as they are seen."""
-        if self.state is not ResponseState.RECEIVING:
+        if self.state is not _RECEIVING:
             return
         received = self._received = self._received + len(data)
         if received > self.config.max_message:
@@ -145,9 +149,9 @@ class HttpTransaction:
 
     def receive_end(self) -> None:
         """The request is complete."""
-        if self.state is not ResponseState.RECEIVING:
+        if self.state is not _RECEIVING:
             return
-        self.state = advance(RESPONSE, self.state, ResponseInput.RECEIVED)
+        self.state = advance(RESPONSE, self.state, _RECEIVED)
         body = self._body if self._pieces is None else self._pieces.getvalue()
         self._body, self._pieces = b"", None
         if self.server.logs_wire:
@@ -163,7 +167,7 @@ class HttpTransaction:
         self._parts.clear()
         if self._backlog is not None:
             self._backlog.clear()
-        if was is not ResponseState.ENDED:
+        if was is not _ENDED:
             self.on_disconnect()
         if not self._running:
             self._over()
@@ -210,12 +214,12 @@ class HttpTransaction:
     @property
     def ended(self) -> bool:
         """Whether the response is complete, or can no longer be sent."""
-        return self.state is ResponseState.ENDED
+        return self.state is _ENDED
 
     @property
     def receiving(self) -> bool:
         """Whether the rest of the request is waited for. Where it is not, a driver need not read it."""
-        return self.state is ResponseState.RECEIVING
+        return self.state is _RECEIVING
 
     @property
     def is_congested(self) -> bool:
@@ -242,7 +246,7 @@ class HttpTransaction:
 
     def respond(self, status: int, headers: Iterable[tuple[str, str]] = (), body: bytes = b"") -> None:
         """Send a whole response."""
-        if self.state is ResponseState.ENDED:
+        if self.state is _ENDED:
             return
         length = () if status in (202, 204) and not body else (("Content-Length", str(len(body))),)
         head = Head(status, (*headers, *self.extra_headers, *length, *self._cors))
@@ -291,7 +295,7 @@ class HttpTransaction:
 
     def write(self, event: bytes) -> None:
         """Send an event of the stream, if there is still somebody to read it."""
-        if self.state is ResponseState.STREAMING:
+        if self.state is _STREAMING:
             assert self._backlog is not None
             self._backlog.size += len(event)
             self._send(Body(event))
@@ -303,11 +307,11 @@ class HttpTransaction:
 
     def end(self) -> None:
         """The response is complete."""
-        if self.state is not ResponseState.ENDED:
+        if self.state is not _ENDED:
             self._complete((_END,))
 
     def _complete(self, parts: tuple[Part, ...]) -> None:
-        self.state = advance(RESPONSE, self.state, ResponseInput.END)
+        self.state = advance(RESPONSE, self.state, _COMPLETE)
         if self.connected:
             self._parts += parts
         if not self._running:
@@ -326,7 +330,7 @@ class HttpTransaction:
     def settle_call(self, running: RunningCall) -> None:
         """`running` is over."""
         self._running.pop(running, None)
-        if self.state is ResponseState.ENDED and not self._running:
+        if self.state is _ENDED and not self._running:
             self._over()
 
     def _over(self) -> None:

@@ -26,6 +26,8 @@ from .replies import Replies
 from .sessions import NO_PEER, HttpSession, LiveSession
 from .streams import LogReader
 
+_STREAMING = ResponseState.STREAMING
+
 
 class PostReply(Struct, eq=False):
     """What answers one POST: the `Outlet` of its calls.
@@ -108,7 +110,7 @@ class PostReply(Struct, eq=False):
 
     def add(self, message: bytes | None, failure: Failure | None = None) -> None:
         """One reply is made, or will never be (``None``). When none is missing the response is complete."""
-        streaming = self.reader is not None or self.http.state is ResponseState.STREAMING
+        streaming = self.reader is not None or self.http.state is _STREAMING
         if streaming and message is not None:
             self._write(message)
         if self.batch is not None and not self.batch.add(message):

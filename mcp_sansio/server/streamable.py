@@ -35,6 +35,7 @@ from .sessions import (
 )
 
 _SESSION = SESSION_HEADER.lower()
+_CALL_TOOL = Operation.CALL_TOOL
 
 
 class StreamableTransaction(SessionTransaction):
@@ -187,7 +188,7 @@ class StreamableTransaction(SessionTransaction):
                 return
             live.calls[running] = None
         self.start_call(running)
-        spec = server.registry.tools.get(call.target or "") if call.operation is Operation.CALL_TOOL else None
+        spec = server.registry.tools.get(call.target or "") if call.operation is _CALL_TOOL else None
         if not reply.accepts_json or (spec is not None and spec.streaming):
             reply.become_stream()
         if spec is not None and spec.poll_after is not None:

@@ -16,6 +16,7 @@ from urllib.parse import parse_qsl, unquote
 from .json import mend
 
 __all__ = [
+    "SECRET",
     "Headers",
     "accepts",
     "check_headers",
@@ -29,6 +30,9 @@ __all__ = [
 ]
 
 _T = TypeVar("_T")
+
+#: Headers whose values are secrets: they are in no log, and not kept for longer than their request.
+SECRET = frozenset({"authorization", "proxy-authorization", "cookie", "set-cookie"})
 
 _TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 _NAME = re.compile(_TOKEN)
@@ -63,9 +67,15 @@ class Headers(Mapping[str, str]):
     def of_bytes(cls, pairs: Iterable[tuple[bytes, bytes]]) -> Headers:
         """The header fields of pairs as they came over the wire, names in whatever case.
 
-        The same object for the same pairs, of which a client sends many: see `_read`.
+        The same object for the same pairs, of which a client sends many; but none that holds a secret is kept.
         """
-        return _read(tuple(pairs))
+        given = tuple(pairs)
+        held = _known.get(given)
+        if held is None:
+            held = cls([(name.decode("latin-1"), value.decode("latin-1")) for name, value in given])
+            if held.size <= _MAX_KNOWN_SIZE and SECRET.isdisjoint(held.fields):
+                _remember(given, held)
+        return held
 
     @classmethod
     def of(cls, source: Mapping[str, str] | Iterable[tuple[str, str]]) -> Headers:
@@ -107,10 +117,16 @@ class Headers(Mapping[str, str]):
 
 
 # A client's requests have the same headers again and again, and these know their size. To read them anew took a tenth
-# of what a call costs over ASGI.
-@lru_cache(maxsize=64)
-def _read(pairs: tuple[tuple[bytes, bytes], ...]) -> Headers:
-    return Headers([(name.decode("latin-1"), value.decode("latin-1")) for name, value in pairs])
+# of what a call costs over ASGI. What is kept outlives its request: so it is little, and nobody's credentials, of which
+# those that change would fill it besides.
+_known: dict[tuple[tuple[bytes, bytes], ...], Headers] = {}
+_MAX_KNOWN, _MAX_KNOWN_SIZE = 64, 4096
+
+
+def _remember(pairs: tuple[tuple[bytes, bytes], ...], headers: Headers) -> None:
+    if len(_known) >= _MAX_KNOWN:
+        _known.clear()  # in one step, since threads share it
+    _known[pairs] = headers
 
 
 def _joined(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:

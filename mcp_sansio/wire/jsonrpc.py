@@ -11,13 +11,11 @@ from typing import Any, Final
 
 import msgspec
 
-from mcp_sansio.enums import plain_members
 from mcp_sansio.types import JSON, UNSET, RequestId
 
 from .json import encode
 
 
-@plain_members
 class Shape(Enum):
     """What a message is. Members are compared by identity."""
 
@@ -25,6 +23,9 @@ class Shape(Enum):
     NOTIFICATION = "notification"
     RESPONSE = "response"
     INVALID = "invalid"
+
+
+_REQUEST = Shape.REQUEST
 
 
 class Envelope(msgspec.Struct, frozen=True):
@@ -70,7 +71,7 @@ def classify(message: JSON) -> Envelope:
             params = {}
         if type(method) is str and type(params) is dict:
             if type(id) is str or type(id) is int:
-                return Envelope(Shape.REQUEST, id, method, params)
+                return Envelope(_REQUEST, id, method, params)
             if id is UNSET:
                 return Envelope(Shape.NOTIFICATION, None, method, params)
     return _faulty_request(message)

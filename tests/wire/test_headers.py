@@ -72,7 +72,19 @@ def test_of_bytes_reads_the_same_bytes_once() -> None:
     assert same is first
     others = [Headers.of_bytes([(b"host", b"%d" % number)]) for number in range(1000)]
     assert [headers["host"] for headers in others] == [str(number) for number in range(1000)]
-    assert dict(Headers.of_bytes([(b"host", bytes([97, 98]))])) == dict(first)
+    again = Headers.of_bytes([(b"host", bytes([97, 98]))])
+    assert again is not first
+    assert dict(again) == dict(first)
+
+
+@pytest.mark.parametrize(
+    "pair",
+    [(b"Authorization", b"Bearer secret"), (b"proxy-authorization", b"a"), (b"COOKIE", b"a=b"), (b"x", b"y" * 4096)],
+)
+def test_of_bytes_keeps_no_secret_and_nothing_large(pair: tuple[bytes, bytes]) -> None:
+    first, second = (Headers.of_bytes([(b"host", b"a"), pair]) for _ in range(2))
+    assert second is not first
+    assert dict(second) == dict(first) == {"host": "a", pair[0].decode().lower(): pair[1].decode()}
 
 
 def test_headers_are_not_changed() -> None:
