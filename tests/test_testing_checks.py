@@ -209,15 +209,30 @@ class NoLargeMessages(drivers.ChannelServing):
             super().receive(message)
 
 
+class DropsTheOverlong(drivers.ChannelServing):
+    """A framing with a limit of its own, of which the engine hears nothing."""
+
+    def receive(self, message: bytes) -> None:
+        if len(message) <= self.connection.server.config.max_message:
+            super().receive(message)
+
+
 class CutsLargeMessages(drivers.ChannelServing):
     def __init__(self, server: Any, client: drivers.ChannelClient) -> None:
         super().__init__(server, client)
-        self.driver.send = lambda message: client.outbox.put(message[: 2**16])
+        self.driver.send = lambda message: client.take(message[: 2**16])
 
 
 class NoEnd(drivers.ChannelServing):
     async def end(self) -> None:
         pass
+
+
+class LooksAtNoWriter(drivers.ChannelServing):
+    """It does not see that nothing can be sent any more."""
+
+    async def first_ended(self, working: list[asyncio.Future[None]]) -> None:
+        await working[0]
 
 
 class WaitsForItsCalls(drivers.ChannelServing):
@@ -240,9 +255,11 @@ CHANNELS = [
     (OneCallAtATime, NEWEST, 5, "calls came in, and no handler of ('first', 'second') runs, for 1 seconds"),
     (StrictText, NEWEST, 4, "b'\\xff\\xfe' is not answered"),
     (NoLargeMessages, NEWEST, 4, "characters) is not answered, for 1 seconds"),
+    (DropsTheOverlong, NEWEST, 3, "a message over max_message is not answered: it is handed in as well"),
     (CutsLargeMessages, NEWEST, 3, "where the engine says"),
     (NoEnd, NEWEST, 8, "the client closed the channel with calls in flight, and its handler goes on"),
     (WaitsForItsCalls, NEWEST, 8, "the client closed the channel with calls in flight, and its handler goes on"),
+    (LooksAtNoWriter, NEWEST, 8, "nothing can be sent to the client, and the channel is not ended"),
     (DeafWhenIdle, NEWEST, 9, "the server was shut down, and a stream that listens does not end"),
 ]
 

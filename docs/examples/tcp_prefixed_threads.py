@@ -81,7 +81,13 @@ async def serve_socket(server, threads, sock):
     def send(message):
         return run_outside(lambda: sock.sendall(len(message).to_bytes(4) + message))
 
-    beside = [threads.start(driver.write(send)), threads.start(driver.mind(threads.wait))]
+    async def write():
+        with suppress(OSError):
+            await driver.write(send)
+        with suppress(OSError):
+            sock.shutdown(socket.SHUT_RDWR)  # a client that reads no more is not read either
+
+    beside = [threads.start(write()), threads.start(driver.mind(threads.wait))]
     with sock, sock.makefile("rb") as file, suppress(OSError):  # which says that it has ended
         try:
             while (message := await run_outside(lambda: read(file, server.config.max_message))) is not None:

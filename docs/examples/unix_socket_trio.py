@@ -1,6 +1,7 @@
 """MCP over a unix socket, on trio: each line is a message. A channel's driver, of docs/write-a-transport.md."""
 
 import secrets
+from contextlib import suppress
 from functools import partial
 
 import trio
@@ -40,18 +41,27 @@ def start_in(nursery, work):
     return scope
 
 
+async def write_lines(driver, stream, nursery):
+    """Send what the server says. A client that reads no more is not served any more."""
+    with suppress(trio.BrokenResourceError):
+        await driver.write(lambda message: stream.send_all(encode_line(message)))
+    nursery.cancel_scope.cancel()
+
+
 async def serve_stream(server, stream):
     """Serve the client at the other end of `stream`."""
     lines = LineDecoder(server.config.max_message)
     async with stream, trio.open_nursery() as nursery:
         driver = ChannelDriver(server, partial(start_in, nursery))
         nursery.start_soon(driver.mind, wait)
-        nursery.start_soon(driver.write, lambda message: stream.send_all(encode_line(message)))
+        nursery.start_soon(write_lines, driver, stream, nursery)
         try:
             async for data in stream:
                 lines.receive_data(data)
                 for line in lines.lines():
                     await driver.receive(line)
+        except trio.BrokenResourceError:
+            pass  # it has ended
         finally:
             nursery.cancel_scope.cancel()
             with trio.CancelScope(shield=True):

@@ -30,7 +30,8 @@ class ChannelDriver:
     """Serves the client at the other end of a channel.
 
     A transport runs three coroutines: its own, which hands what it reads to `receive`; `write`, with what sends one
-    message; and `mind`, with what waits for an event so many seconds. When the channel has ended it awaits `close`.
+    message; and `mind`, with what waits for an event so many seconds. When the channel has ended it awaits `close`. It
+    has ended, too, when `write` raises: a client that can be told nothing is not read any more.
 
     `start` runs a coroutine beside others, and gives what cancels it, as ``asyncio.create_task`` does. Nothing else may
     cancel it. `principal` and `request` are those of `ServerConnection`.
@@ -71,7 +72,18 @@ class ChannelDriver:
             await self._room.wait()
 
     async def write(self, send: Callable[[bytes], Awaitable[object]]) -> None:
-        """Send what there is to say, one message after the other, for ever. Raises what `send` raises."""
+        """Send what there is to say, one message after the other, for ever.
+
+        Raises what `send` raises. Calls in flight are given up then, and `receive` waits for nothing and does nothing
+        any more; to stop reading, and to await `close`, is the transport's.
+        """
+        try:
+            await self._write(send)
+        except Exception:
+            self._end()
+            raise
+
+    async def _write(self, send: Callable[[bytes], Awaitable[object]]) -> None:
         while True:
             self._more = more = self._runtime.event()
             messages = self.engine.data_to_send()
@@ -98,14 +110,17 @@ class ChannelDriver:
 
     async def close(self) -> None:
         """The channel has ended: what is in flight is given up, and has ended when this returns."""
-        self.engine.receive_eof()
-        self._act()
-        self._room.set()
+        self._end()
         for job in self._jobs.values():
             job.cancel()
         while self._jobs:
             self._over = self._runtime.event()
             await self._over.wait()
+
+    def _end(self) -> None:
+        self.engine.receive_eof()
+        self._act()
+        self._room.set()
 
     def _act(self) -> None:
         """Do what the events say."""

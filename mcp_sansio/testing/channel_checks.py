@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 import attrs
@@ -35,12 +36,17 @@ from .subject import FLOOD
 
 #: No message at all, and messages that nobody may send.
 _BAD = (b"{", b"\xff\xfe", b"[]", b'"text"', b'{"jsonrpc":"2.0","id":1}', b'{"jsonrpc":"2.0","id":2,"method":"none"}')
+_TOO_LARGE = (
+    "a message over max_message is not answered: it is handed in as well, or what is known of its size, as an Overlong"
+    " to ChannelDriver.receive or by receive_overlong of the engine"
+)
 
 
 class ChannelClient(Protocol):
     """A client at the other end of a channel that is served, as `check_channel` needs it.
 
-    The methods may be ``async def`` or plain functions.
+    The methods may be ``async def`` or plain functions. It may have one more, ``stop_reading()``: read no more, and do
+    not leave, so that sending to it fails from now on. Without that, what a driver does then is not checked.
     """
 
     def send(self, message: bytes) -> Maybe[None]:
@@ -198,8 +204,9 @@ async def _conversation(scene: ChannelScene) -> None:
         before = len(engine.sent)
         engine.send(message)
         await scene.say(message)
+        missed = (3, _TOO_LARGE) if message is too_large else (4, f"{shown(message)} is not answered")
         for wanted in engine.sent[before:]:
-            heard = await scene.hear_bytes(4, f"{shown(message)} is not answered")
+            heard = await scene.hear_bytes(*missed)
             if heard != wanted:
                 what = f"{shown(message)} brings {shown(heard)}, where the engine says {shown(wanted)}"
                 scene.fail(6 if heard in engine.sent else 3, what)
@@ -335,6 +342,18 @@ async def _left(scene: ChannelScene) -> None:
     await scene.ended(8, "the client closed the channel with calls in flight")
 
 
+async def _deaf(scene: ChannelScene) -> None:
+    """Who can be told nothing any more is not served any more."""
+    stop_reading: Callable[[], Maybe[None]] | None = getattr(scene.client, "stop_reading", None)
+    if stop_reading is None:
+        return
+    await scene.open()
+    await scene.stuck("stuck")
+    await settled(stop_reading())
+    await scene.say(scene.speaker.call("echo", text="nobody reads this"))
+    await scene.ended(8, "nothing can be sent to the client, and the channel is not ended: a call is in flight")
+
+
 async def _abandoned(scene: ChannelScene) -> None:
     """With the driver, the calls in flight end."""
     await scene.open()
@@ -364,6 +383,7 @@ _CASES = (
     Case("a client that does not read", _unread, SLOW, applies=has_long_reports, once=True),
     Case("a change of the registry", _announced),
     Case("a client that leaves", _left),
+    Case("a client that reads no more", _deaf),
     Case("a driver that ends", _abandoned),
     Case("a server that is shut down", _shut_down),
 )

@@ -145,6 +145,17 @@ class ChannelClient:
         self.server = server
         self.inbox: asyncio.Queue[bytes | None] = asyncio.Queue(1)
         self.outbox: asyncio.Queue[bytes] = asyncio.Queue(1)
+        self.is_deaf = False
+
+    async def take(self, message: bytes) -> None:
+        """What the server sends."""
+        if self.is_deaf:
+            raise BrokenPipeError("the client reads no more")
+        await self.outbox.put(message)
+
+    def stop_reading(self) -> None:
+        """Read no more."""
+        self.is_deaf = True
 
     async def send(self, message: bytes) -> None:
         """Send a message."""
@@ -177,7 +188,7 @@ class ChannelServing:
 
     def __init__(self, server: Server, client: ChannelClient) -> None:
         self.client = client
-        self.driver = self.driver_class(server.connection, client.outbox.put)
+        self.driver = self.driver_class(server.connection, client.take)
 
     @property
     def connection(self) -> ServerConnection:
@@ -187,13 +198,23 @@ class ChannelServing:
 
     async def serve(self) -> None:
         """Serve until the client closes."""
-        writer = asyncio.ensure_future(self.driver.work())
+        working = [asyncio.ensure_future(self.read()), asyncio.ensure_future(self.driver.work())]
         try:
-            while (message := await self.client.inbox.get()) is not None:
-                self.receive(message)
+            await self.first_ended(working)
         finally:
-            writer.cancel()
+            for task in working:
+                task.cancel()
+            await asyncio.gather(*working, return_exceptions=True)
             await self.end()
+
+    async def first_ended(self, working: list[asyncio.Future[None]]) -> None:
+        """Return when nothing comes any more, or nothing can be sent."""
+        await asyncio.wait(working, return_when=asyncio.FIRST_COMPLETED)
+
+    async def read(self) -> None:
+        """Take what comes."""
+        while (message := await self.client.inbox.get()) is not None:
+            self.receive(message)
 
     def receive(self, message: bytes) -> None:
         """A message has come."""

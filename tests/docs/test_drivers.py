@@ -151,6 +151,9 @@ def test_a_unix_socket_on_trio_keeps_the_rules(monkeypatch: pytest.MonkeyPatch, 
         async def close(self) -> None:
             await self.stream.aclose()
 
+        def stop_reading(self) -> None:
+            self.stream.socket.shutdown(socket.SHUT_RD)
+
         def shutdown(self) -> None:
             servers[-1].shutdown()
 
@@ -260,6 +263,9 @@ class PrefixedClient:
 
     def close(self) -> None:
         self.sock.shutdown(socket.SHUT_WR)
+
+    def stop_reading(self) -> None:
+        self.sock.shutdown(socket.SHUT_RD)
 
     def shutdown(self) -> None:
         self.threads.run_in_loop(self.server.shutdown)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
+
 import speak
 from drivers import runtime
 from mcp_sansio import ChannelDriver, Config, Registry, Server
@@ -47,11 +49,14 @@ class Channel:
         self.sent: asyncio.Queue[bytes] = asyncio.Queue()
         self.may_send = asyncio.Event()
         self.may_send.set()
+        self.breaks: Exception | None = None
         self.speaker = Peer(speak.VERSIONS[0], server.registry)
         self.tasks = [asyncio.ensure_future(work) for work in (self.driver.write(self.send), self.driver.mind(wait))]
 
     async def send(self, message: bytes) -> None:
         await self.may_send.wait()
+        if self.breaks is not None:
+            raise self.breaks
         self.sent.put_nowait(message)
 
     async def open(self) -> Channel:
@@ -155,3 +160,29 @@ async def test_a_client_that_leaves_while_it_reads_nothing_is_let_go_of() -> Non
     reading.cancel()
     await asyncio.wait([reading])
     await asyncio.wait_for(channel.end(), timeout=30)
+
+
+async def test_when_nothing_can_be_sent_any_more_the_channel_is_over() -> None:
+    log: list[str] = []
+    channel = await Channel(log, max_unsent=1).open()
+    await channel.driver.receive(channel.call(1))
+    await asyncio.sleep(0)
+    channel.may_send.clear()
+
+    async def read() -> None:
+        for id in range(10, 110):
+            await channel.driver.receive(b'{"jsonrpc":"2.0","id":%d,"method":"no/such"}' % id)
+
+    reading = asyncio.ensure_future(read())
+    for _ in range(1000):
+        await asyncio.sleep(0)
+    assert not reading.done()
+    channel.breaks = BrokenPipeError("nobody reads")
+    channel.may_send.set()
+    await asyncio.wait_for(reading, timeout=30)
+    with pytest.raises(BrokenPipeError, match="nobody reads"):
+        await channel.tasks[0]
+    await channel.driver.receive(channel.call(5))
+    await channel.end()
+    assert log == ["begun", "ended"]
+    assert channel.sent.empty()
