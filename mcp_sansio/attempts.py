@@ -7,11 +7,14 @@ Requirements"), but the handler starts over and would ask for them again. So the
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from .call import Call
+from .errors import McpError
 from .outcome import Failure, FailureKind, NeedInput, Rejected
 from .request_state import STATE_DEPTH, StateCodec
-from .storage import StoreFull, StoreUnavailable
+from .storage import STORE_FAULT, StoreFull, StoreUnavailable
 from .types import JSON
 from .wire.json import decode, encode
 
@@ -37,7 +40,8 @@ class Attempts:
         """
         left = None
         if call.request_state is not None:
-            opened = await self._states.open(call, principal, call.request_state)
+            with _of_the_store():
+                opened = await self._states.open(call, principal, call.request_state)
             left = encode(opened)  # before a handler can change it
             call.state = opened["state"]
             # What the client says now outranks what it said before.
@@ -76,4 +80,17 @@ class Attempts:
         if len(encode(left)) > self._max_state:
             text = f"what a call has to keep for its next attempt is over {self._max_state} bytes"
             raise Rejected(Failure(FailureKind.TOO_LARGE, text))
-        return await self._states.seal(call, principal, left)
+        with _of_the_store():
+            return await self._states.seal(call, principal, left)
+
+
+@contextmanager
+def _of_the_store() -> Iterator[None]:
+    """What is raised here is of the store, whatever it is: the call fails as one does whose session is not found."""
+    try:
+        yield
+    except McpError:
+        raise
+    except Exception as error:
+        logger.error("the session store failed", exc_info=error)
+        raise Rejected(Failure(FailureKind.UNAVAILABLE, STORE_FAULT)) from error

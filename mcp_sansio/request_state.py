@@ -12,6 +12,7 @@ from typing import Protocol
 import msgspec
 
 from .call import Call
+from .given import checked
 from .outcome import Failure, FailureKind, Rejected
 from .runtime import Runtime
 from .storage import SessionStore
@@ -70,7 +71,7 @@ class StoredState:
     """
 
     def __init__(self, store: SessionStore) -> None:
-        self._store = store
+        self._store = checked("store", store, SessionStore)
 
     def lend(self, runtime: Runtime, *, ttl: float, max_state: int) -> None:
         """See `StateCodec.lend`."""

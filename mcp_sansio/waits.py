@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import Any
 
 from .errors import DeclarationError
+from .given import check_kind
 from .registry import Registry
 
 __all__ = ["check_handlers"]
@@ -24,6 +25,7 @@ def check_handlers(registry: Registry) -> None:
     That is seen where its source can be read, and names such a library: ``await asyncio.sleep(1)``. What is not seen is
     an error of the call.
     """
+    check_kind("registry", registry, Registry)
     for name, fn in _handlers(registry):
         awaited = next(_awaited_of_loops(fn), None)
         if awaited is not None:

@@ -72,6 +72,7 @@ RINGS = {
     "response_driver": 2,
     "child_process": 2,
     "storage": 2,
+    "given": 2,
     "wire_log": 2,
     "storing": 2,
     "uri_template": 2,

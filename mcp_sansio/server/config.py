@@ -7,6 +7,7 @@ from typing import Any
 
 import attrs
 
+from mcp_sansio.given import check_kind
 from mcp_sansio.limits import check_limit
 
 
@@ -89,8 +90,14 @@ class Config:
 
     @classmethod
     def of(cls, config: Config | None, **given: Any) -> Config:
-        """`config`, or the defaults, with the members that are `given`, and not as ``None``, in place of its own."""
-        return attrs.evolve(config or cls(), **{name: value for name, value in given.items() if value is not None})
+        """`config`, or the defaults, with the members that are `given`, and not as ``None``, in place of its own.
+
+        Raises ``TypeError`` for a `config` that is none, as a dict.
+        """
+        if config is None:
+            config = cls()
+        check_kind("config", config, cls)
+        return attrs.evolve(config, **{name: value for name, value in given.items() if value is not None})
 
 
 def _check_names(name: str, value: object) -> None:

@@ -11,6 +11,7 @@ from mcp_sansio import wire_log
 from mcp_sansio.adapters.selection import AdapterSet
 from mcp_sansio.changes import Change
 from mcp_sansio.dispatcher import Dispatcher
+from mcp_sansio.given import check_kind, checked
 from mcp_sansio.immediate import Listening
 from mcp_sansio.outcome import Failure, FailureKind
 from mcp_sansio.registry import Registry
@@ -73,6 +74,9 @@ class Server:
     `runtime` is what the binding lends. `store` keeps sessions and what handlers leave between attempts, in this
     process unless given; `hub` joins the workers of one deployment, of which there is one unless given; `states` turns
     what handlers leave into tokens, by the store unless given.
+
+    Raises ``TypeError`` where one of them is something else: a class in place of its object, a store without a method
+    that `SessionStore` has.
     """
 
     # Over 40 lines, since it lists the parts of a server, and nothing else.
@@ -87,15 +91,20 @@ class Server:
         hub: Hub | None = None,
         states: StateCodec | None = None,
     ) -> None:
+        check_kind("registry", registry, Registry)
         self.registry = registry
         self.runtime = runtime
         self.adapters = AdapterSet.default() if adapters is None else adapters
+        check_kind("adapters", self.adapters, AdapterSet)
         self.config = Config() if config is None else config
+        check_kind("config", self.config, Config)
         self.logs_wire = wire_log.is_wanted()
         # Not `or`: a store may be empty, and then false.
-        self.store: SessionStore = MemorySessionStore(clock=runtime.now) if store is None else store
+        self.store: SessionStore = (
+            MemorySessionStore(clock=runtime.now) if store is None else checked("store", store, SessionStore)
+        )
         self.asks_store_at_once = self.config.asks_store_at_once and getattr(self.store, "answers_at_once", False)
-        codec = StoredState(self.store) if states is None else states
+        codec = StoredState(self.store) if states is None else checked("states", states, StateCodec)
         codec.lend(runtime, ttl=self.config.state_ttl, max_state=self.config.max_state)
         self.dispatcher = Dispatcher(
             registry,
@@ -109,7 +118,7 @@ class Server:
         )
         self.admission = admission(allowed_hosts=self.config.allowed_hosts, allowed_origins=self.config.allowed_origins)
         self.topics = Topics()
-        self.workers = Workers(self, hub)
+        self.workers = Workers(self, None if hub is None else checked("hub", hub, Hub))
         self.lender = Lender(self)
         self.questions = Questions(runtime)
         self.opened = OpenedSessions()

@@ -364,14 +364,32 @@ def test_of_attempts_at_the_same_moment_one_runs(fails: bool) -> None:
 # A store that fails ---------------------------------------------------------------------------------------------------
 
 
-def test_a_store_that_is_away_when_the_client_comes_back() -> None:
+@pytest.mark.parametrize("failure", [StoreUnavailable, OSError])
+def test_a_store_that_is_away_when_the_client_comes_back(
+    failure: type[Exception], caplog: pytest.LogCaptureFixture
+) -> None:
     shop = Shop(done)
     state = shop.begin()
-    shop.store.failure = StoreUnavailable("no route to host 10.0.0.7")
+    shop.store.failure = failure("no route to host 10.0.0.7")
     away = shop.go_on(state)
     assert (away.status, said(away)["message"]) == (503, "the session store cannot be reached")
+    assert caplog.text.count("no route to host 10.0.0.7") == 1
+    assert ("Traceback" in caplog.text) is (failure is OSError), "what is known to happen needs none"
     shop.store.failure = None
     shop.assert_there(state)
+
+
+@pytest.mark.parametrize("failure", [StoreUnavailable, OSError])
+def test_a_store_that_is_away_when_something_is_left(
+    failure: type[Exception], caplog: pytest.LogCaptureFixture
+) -> None:
+    shop = Shop(done)
+    shop.store.failure = failure("no route to host 10.0.0.7")
+    away = shop.client.request("tools/call", {"name": "ask"})
+    assert (away.status, said(away)["message"]) == (503, "the session store cannot be reached")
+    assert caplog.text.count("no route to host 10.0.0.7") == 1
+    shop.store.failure = None
+    shop.assert_there(shop.begin())
 
 
 @pytest.mark.parametrize("failure", [StoreUnavailable("no route to host"), StoreFull("full"), OSError("no route")])
