@@ -18,8 +18,9 @@ import attrs
 
 import speak
 import support
-from mcp_sansio.wire.json import decode, encode
-from mcp_sansio.wire.sse import EventDecoder, ServerSentEvent
+from heard import ACCEPT, JSON, Answer, Events, Speaker, address_in, text_of
+from mcp_sansio.wire.json import encode
+from mcp_sansio.wire.sse import ServerSentEvent
 
 support.need("mcp_sansio_aiohttp")
 
@@ -58,10 +59,8 @@ __all__ = [
     "web",
 ]
 
-JSON = Any
 #: Longer than any machine needs; a test that waits this long has failed.
 PATIENCE = 30.0
-ACCEPT = "application/json, text/event-stream"
 
 
 @attrs.define(eq=False)
@@ -118,65 +117,26 @@ async def _start(app: web.Application, http: ClientSession, options: Mapping[str
     return Site(f"http://{host}:{port}", http, runner)
 
 
-@attrs.frozen
-class Answer:
-    """A whole response. `headers` lack what aiohttp adds to every response."""
-
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
-
-    @property
-    def message(self) -> JSON:
-        """The only message in it."""
-        (message,) = self.messages
-        return message
-
-    @property
-    def messages(self) -> list[JSON]:
-        """The messages in it."""
-        if self.headers.get("Content-Type") != "text/event-stream":
-            return [decode(self.body)] if self.body else []
-        return [decode(event.data) for event in events_of(self.body) if event.data]
-
-
-def events_of(data: bytes) -> list[ServerSentEvent]:
-    """The events in the body of a response."""
-    decoder = EventDecoder(2**24)
-    decoder.receive_data(data)
-    decoder.receive_eof()
-    return cast("list[ServerSentEvent]", list(decoder.events()))
-
-
-class Stream:
+class Stream(Events):
     """A response that is read while it comes in."""
 
     def __init__(self, response: ClientResponse, version: str, methods: Mapping[JSON, str]) -> None:
+        super().__init__(version, methods)
         self.response = response
-        self.last_id: str | None = None
-        self._version = version
-        self._methods = methods
-        self._decoder = EventDecoder(2**24)
-        self._events: list[ServerSentEvent] = []
 
     async def event(self) -> ServerSentEvent | None:
         """The next event, as soon as it is there, or ``None`` at the end."""
-        while not self._events:
+        while (event := self.heard()) is None:
             data = await self.response.content.readany()
             if not data:
                 return None
-            self._decoder.receive_data(data)
-            self._events += cast("list[ServerSentEvent]", list(self._decoder.events()))
-        event = self._events.pop(0)
-        self.last_id = event.id
+            self.hear(data)
         return event
 
     async def message(self) -> JSON:
         """The next message, or ``None`` at the end."""
         while (event := await self.event()) is not None:
-            if event.data and event.event == "message":
-                message = decode(event.data)
-                speak.check_all(self._version, [message], self._methods)
+            if (message := self.message_of(event)) is not None:
                 return message
         return None
 
@@ -193,15 +153,13 @@ class Stream:
         self.response.close()
 
 
-class Client(speak.Speaker):
+class Client(Speaker):
     """A client of Streamable HTTP of one revision, at `path` of `site`."""
 
     def __init__(self, version: str, site: Site, path: str = "/mcp", **options: Any) -> None:
-        super().__init__(version, cast("Any", None), **options)
+        super().__init__(version, **options)
         self.site = site
         self.url = site.url + path
-        self.session: str | None = None
-        self.extra: Mapping[str, str] = {}
 
     async def open(self) -> Client:
         """Make the handshake, where the revision has one."""
@@ -213,21 +171,14 @@ class Client(speak.Speaker):
             assert (await self.post(speak.notification("notifications/initialized"))).status == 202
         return self
 
-    def headers(self, message: JSON = None) -> dict[str, str]:
-        """What goes into the header section of a POST of `message`."""
-        wanted = speak.Http.headers(cast("Any", self), message)
-        return {"Accept": ACCEPT, "Content-Type": "application/json", **wanted, **self.extra}
-
     @asynccontextmanager
     async def streaming(
         self, message: JSON = None, *, method: str = "POST", headers: Mapping[str, str | None] = {}
     ) -> AsyncIterator[Stream]:
         """Send a message, and read what comes back as it comes."""
-        held = {**self.headers(message), **headers}
-        given = {name: value for name, value in held.items() if value is not None}
-        data = message if isinstance(message, bytes) else encode(message)
+        given, data = self.written(message, headers)
         # As a file, since aiohttp warns of large bodies that are bytes.
-        body = None if message is None else BytesIO(data)
+        body = None if data is None else BytesIO(data)
         async with self.site.http.request(
             method, self.url, data=body, headers=given, allow_redirects=False
         ) as response:
@@ -239,9 +190,7 @@ class Client(speak.Speaker):
             response = stream.response
             own = {name: value for name, value in response.headers.items() if name not in ("Date", "Server")}
             answer = Answer(response.status, own, await response.read())
-        if own.get("Content-Type") in ("application/json", "text/event-stream"):
-            speak.check_all(self.version, answer.messages, speak.methods_of(message))
-        return answer
+        return self.checked(answer, message)
 
     async def post(self, message: JSON, *, headers: Mapping[str, str | None] = {}) -> Answer:
         """POST a message."""
@@ -251,10 +200,6 @@ class Client(speak.Speaker):
         """Call a tool: the message that answers it."""
         return (await self.post(self.calling(name, id=id, token=token, **arguments))).messages[-1]
 
-    def calling(self, name: str, *, id: JSON = 1, token: JSON = None, **arguments: JSON) -> JSON:
-        """The message that calls a tool."""
-        return self.message("tools/call", {"name": name, "arguments": arguments}, id=id, token=token)
-
     def listening(self) -> Any:
         """The session's standalone stream."""
         return self.streaming(method="GET")
@@ -263,19 +208,15 @@ class Client(speak.Speaker):
 class PairClient(speak.Speaker):
     """A client of the first HTTP transport: it reads the stream at `path`, and sends to the address that it is told."""
 
+    #: What the server says, once it is open.
+    stream: Stream
+
     def __init__(self, site: Site, path: str = "/sse", version: str = speak.VERSIONS[-1], **options: Any) -> None:
         super().__init__(version, cast("Any", None), **options)
         self.site = site
         self.path = path
         self.where = ""
-        self._stream: Stream | None = None
         self._methods: dict[JSON, str] = {}
-
-    @property
-    def stream(self) -> Stream:
-        """What the server says."""
-        assert self._stream is not None
-        return self._stream
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[PairClient]:
@@ -283,11 +224,8 @@ class PairClient(speak.Speaker):
         headers = {"Accept": "text/event-stream"}
         async with self.site.http.get(self.site.url + self.path, headers=headers, allow_redirects=False) as response:
             assert response.status == 200, await response.text()
-            self._stream = Stream(response, self.version, self._methods)
-            event = await self._stream.event()
-            assert event is not None
-            assert event.event == "endpoint"
-            self.where = event.data.decode()
+            self.stream = Stream(response, self.version, self._methods)
+            self.where = address_in(await self.stream.event())
             await self.request(self.initialize())
             await self.send(speak.notification("notifications/initialized"))
             yield self
@@ -309,10 +247,3 @@ class PairClient(speak.Speaker):
         """Call a tool: the next message that comes."""
         message = self.message("tools/call", {"name": name, "arguments": arguments}, id=id, token=token)
         return await self.request(message)
-
-
-def text_of(message: JSON) -> str:
-    """The text of a tool's result."""
-    assert not message["result"].get("isError"), message
-    (content,) = message["result"]["content"]
-    return str(content["text"])

@@ -17,11 +17,10 @@ import attrs
 
 import speak
 from flags import PATIENCE
-from mcp_sansio.wire.json import decode, encode
-from mcp_sansio.wire.sse import EventDecoder, ServerSentEvent
+from heard import JSON, Answer, Events, Speaker, address_in
+from mcp_sansio.wire.json import encode
+from mcp_sansio.wire.sse import ServerSentEvent
 
-JSON = Any
-ACCEPT = "application/json, text/event-stream"
 #: Statuses whose responses have no body.
 _BODILESS = {204, 304}
 
@@ -135,32 +134,6 @@ class Connection:
         return bool(self._held or select.select([self.socket], [], [], seconds)[0])
 
 
-@attrs.frozen
-class Answer:
-    """A whole response. `headers` lack what HTTP servers add to every response of their own."""
-
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
-
-    @property
-    def message(self) -> JSON:
-        """The only message in it."""
-        (message,) = self.messages
-        return message
-
-    @property
-    def messages(self) -> list[JSON]:
-        """The messages in it."""
-        if self.headers.get("Content-Type") != "text/event-stream":
-            return [decode(self.body)] if self.body else []
-        decoder = EventDecoder(2**24)
-        decoder.receive_data(self.body)
-        decoder.receive_eof()
-        events = cast("list[ServerSentEvent]", list(decoder.events()))
-        return [decode(event.data) for event in events if event.data and event.event == "message"]
-
-
 #: What servers of HTTP put into every response by themselves, of which the core knows nothing.
 ADDED = {"date", "server", "connection", "transfer-encoding", "keep-alive"}
 
@@ -245,44 +218,32 @@ def _titled(name: str) -> str:
     return "-".join(part.capitalize() for part in name.split("-"))
 
 
-class Stream:
+class Stream(Events):
     """A response that is a stream of events, while it comes."""
 
     def __init__(self, response: Response, version: str, methods: Mapping[JSON, str]) -> None:
+        super().__init__(version, methods)
         self.response = response
-        self.last_id: str | None = None
-        self._version = version
-        self._methods = methods
-        self._decoder = EventDecoder(2**24)
-        self._events: list[ServerSentEvent] = []
 
     def event(self) -> ServerSentEvent | None:
         """The next event, as soon as it is there, or ``None`` at the end."""
-        while not self._events:
+        while (event := self.heard()) is None:
             data = self.response.piece()
             if not data:
                 return None
-            self._decoder.receive_data(data)
-            self._events += cast("list[ServerSentEvent]", list(self._decoder.events()))
-        event = self._events.pop(0)
-        self.last_id = event.id
+            self.hear(data)
         return event
 
     def message(self) -> JSON:
         """The next message, or ``None`` at the end."""
         while (event := self.event()) is not None:
-            if event.data and event.event == "message":
-                message = decode(event.data)
-                speak.check_all(self._version, [message], self._methods)
+            if (message := self.message_of(event)) is not None:
                 return message
         return None
 
     def rest(self) -> list[JSON]:
         """The messages up to the end."""
-        messages = []
-        while (message := self.message()) is not None:
-            messages.append(message)
-        return messages
+        return [*iter(self.message, None)]
 
     def leave(self) -> None:
         """Go away, and return when the server has seen it."""
@@ -321,14 +282,12 @@ def request(
     return "\r\n".join(lines).encode("latin-1") + (body or b"")
 
 
-class Client(speak.Speaker):
+class Client(Speaker):
     """A client of Streamable HTTP of one revision. It keeps a connection alive, as browsers and libraries do."""
 
     def __init__(self, version: str, place: Any, path: str = "/mcp", **options: Any) -> None:
-        super().__init__(version, cast("Any", None), **options)
+        super().__init__(version, **options)
         self.place = Place.of(place, path)
-        self.session: str | None = None
-        self.extra: Mapping[str, str] = {}
         self._idle: Connection | None = None
 
     def close(self) -> None:
@@ -345,18 +304,11 @@ class Client(speak.Speaker):
             assert self.post(speak.notification("notifications/initialized")).status == 202
         return self
 
-    def headers(self, message: JSON = None) -> dict[str, str]:
-        """What goes into the header section of a POST of `message`."""
-        wanted = speak.Http.headers(cast("Any", self), message)
-        return {"Accept": ACCEPT, "Content-Type": "application/json", **wanted, **self.extra}
-
     def begin(
         self, message: JSON = None, *, method: str = "POST", headers: Mapping[str, str | None] = {}, path: str = ""
     ) -> Connection:
         """Send a message; the connection on which its response will come, which is the caller's to close."""
-        held = {**self.headers(message), **headers}
-        given = {name: value for name, value in held.items() if value is not None}
-        body = None if message is None else message if isinstance(message, bytes) else encode(message)
+        given, body = self.written(message, headers)
         connection, self._idle = self._idle, None
         if connection is None or not connection.is_idle:
             if connection is not None:
@@ -370,9 +322,7 @@ class Client(speak.Speaker):
         response = Response(connection, method=method)
         answer = Answer(response.status, response.own_headers, response.read())
         self._keep(connection, response)
-        if answer.headers.get("Content-Type") in ("application/json", "text/event-stream"):
-            speak.check_all(self.version, answer.messages, speak.methods_of(message))
-        return answer
+        return self.checked(answer, message)
 
     @contextmanager
     def streaming(
@@ -409,10 +359,6 @@ class Client(speak.Speaker):
         """Call a tool: the message that answers it."""
         return self.post(self.calling(name, id=id, token=token, **arguments)).messages[-1]
 
-    def calling(self, name: str, *, id: JSON = 1, token: JSON = None, **arguments: JSON) -> JSON:
-        """The message that calls a tool."""
-        return self.message("tools/call", {"name": name, "arguments": arguments}, id=id, token=token)
-
     def listening(self) -> Any:
         """The session's standalone stream."""
         return self.streaming(method="GET")
@@ -421,18 +367,14 @@ class Client(speak.Speaker):
 class PairClient(speak.Speaker):
     """A client of the first HTTP transport: it reads the stream at `path`, and sends to the address that it is told."""
 
+    #: What the server says, once it is open.
+    stream: Stream
+
     def __init__(self, place: Any, path: str = "/sse", version: str = speak.VERSIONS[-1], **options: Any) -> None:
         super().__init__(version, cast("Any", None), **options)
         self.place = Place.of(place, path)
         self.where = ""
-        self._stream: Stream | None = None
         self._methods: dict[JSON, str] = {}
-
-    @property
-    def stream(self) -> Stream:
-        """What the server says."""
-        assert self._stream is not None
-        return self._stream
 
     @contextmanager
     def open(self) -> Iterator[PairClient]:
@@ -441,11 +383,8 @@ class PairClient(speak.Speaker):
             connection.send(request("GET", self.place.path, {"Accept": "text/event-stream"}, None))
             response = Response(connection)
             assert response.status == 200, response.read()
-            self._stream = Stream(response, self.version, self._methods)
-            event = self._stream.event()
-            assert event is not None
-            assert event.event == "endpoint"
-            self.where = event.data.decode()
+            self.stream = Stream(response, self.version, self._methods)
+            self.where = address_in(self.stream.event())
             self.request(self.initialize())
             self.send(speak.notification("notifications/initialized"))
             yield self
@@ -471,10 +410,3 @@ class PairClient(speak.Speaker):
     def call(self, name: str, *, id: JSON = 1, token: JSON = None, **arguments: JSON) -> JSON:
         """Call a tool: the next message that comes."""
         return self.request(self.message("tools/call", {"name": name, "arguments": arguments}, id=id, token=token))
-
-
-def text_of(message: JSON) -> str:
-    """The text of a tool's result."""
-    assert not message["result"].get("isError"), message
-    (content,) = message["result"]["content"]
-    return str(content["text"])

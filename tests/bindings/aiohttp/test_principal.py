@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import speak
-from mcp_sansio import Exchange, NeedInput, Registry, elicit
+from mcp_sansio import Exchange, Registry
 from sockets import PRINCIPAL, Client, Endpoint, serving, web
 
 NEWEST = speak.VERSIONS[0]
@@ -21,18 +21,6 @@ def notes() -> Registry:
     async def note(ex: Exchange) -> str:
         """Open a session by handle."""
         return (await ex.sessions.open()).handle
-
-    @registry.tool
-    async def reread(handle: str, ex: Exchange) -> str:
-        """Whether the session of that handle is there for the one who asks."""
-        return "there" if await ex.sessions.use(handle) else "not there"
-
-    @registry.tool
-    async def publish(ex: Exchange) -> str:
-        """Ask first."""
-        if ex.state is None:
-            raise NeedInput({"sure": elicit("Publish?")}, state="asked")
-        return f"{ex.state}: {ex.accepted('sure')}"
 
     return registry
 

@@ -6,48 +6,15 @@ import asyncio
 import gc
 import weakref
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
 import speak
-from mcp_sansio import AdapterSet, Config, Exchange, Registry
-from sockets import Endpoint, PairClient, SseEndpoint, serving, text_of, web
-
-
-def bakery() -> Registry:
-    registry = Registry("bakery", "1.0")
-
-    @registry.tool
-    async def price(loaves: int) -> str:
-        """What that many loaves cost."""
-        return f"{loaves * 3} euros"
-
-    @registry.tool
-    def rename() -> str:
-        """Add a tool, in a thread."""
-        registry.tool(name=f"tool-{len(registry.tools)}")(lambda: "new")
-        return "renamed"
-
-    @registry.tool
-    async def bake(ex: Exchange) -> str:
-        """Report."""
-        await ex.progress(1, 2)
-        await ex.progress(2, 2)
-        return "baked"
-
-    return registry
-
-
-async def converse(client: PairClient) -> None:
-    """Calls, progress, a change, and a fault."""
-    async with client.open():
-        assert text_of(await client.call("price", loaves=2)) == "6 euros"
-        assert (await client.call("bake", token="t"))["params"]["progress"] == 1
-        assert (await client.stream.message())["params"]["progress"] == 2
-        assert text_of(await client.stream.message()) == "baked"
-        changed, renamed = await client.call("rename"), await client.stream.message()
-        assert {changed.get("method"), renamed.get("method")} == {"notifications/tools/list_changed", None}
-        assert (await client.request(client.message("no/such")))["error"]["code"] == -32601
+import talk
+from mcp_sansio import AdapterSet, Config, Exchange
+from pairs import bakery, converse
+from sockets import Endpoint, PairClient, SseEndpoint, serving, web
 
 
 @pytest.mark.parametrize(
@@ -70,12 +37,11 @@ async def test_a_conversation_wherever_it_is_mounted(
         outer.add_subapp(prefix, app)
         app = outer
     async with serving(app) as site:
-        client = PairClient(site, asked)
-        await converse(client)
+        client = talk.PairClient(talk.Place("127.0.0.1", urlsplit(site.url).port or 0), asked)
+        await asyncio.to_thread(converse, client)
         assert client.where.partition("?")[0] == told
-        client.where = client.where.replace("?", "/?")
-        async with site.http.post(site.url + client.where, data=b"{}") as response:
-            assert response.status != 301
+        answer = await asyncio.to_thread(client.post, client.where.replace("?", "/?"), b"{}")
+        assert answer.status != 301
 
 
 async def test_what_it_cannot_be_made_of() -> None:

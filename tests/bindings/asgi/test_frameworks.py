@@ -10,9 +10,10 @@ import pytest
 import speak
 import support
 from flags import Flag
+from heard import text_of
 from mcp_sansio import Config, Exchange, Registry
 from mcp_sansio.wire.json import encode
-from talk import Client, Connection, text_of
+from talk import Client, Connection
 
 support.need("mcp_sansio_asgi")
 support.need("uvicorn")

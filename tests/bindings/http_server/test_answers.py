@@ -10,10 +10,11 @@ import pytest
 
 import speak
 from flags import PATIENCE, Flag, turn
+from heard import text_of
 from hosting import serving
 from mcp_sansio import AdapterSet, Config, Exchange, MemorySessionStore, Registry, Server
 from plugs import HttpServer
-from talk import Client, text_of
+from talk import Client
 
 NEWEST = speak.VERSIONS[0]
 

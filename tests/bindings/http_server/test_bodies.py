@@ -7,10 +7,11 @@ from collections.abc import Iterator
 import pytest
 
 import speak
+from heard import ACCEPT, text_of
 from hosting import connections, serving, until
 from mcp_sansio import Config, Registry
 from plugs import HttpServer, Serving
-from talk import ACCEPT, Client, Connection, Response, text_of
+from talk import Client, Connection, Response
 
 NEWEST = speak.VERSIONS[0]
 MIB = 2**20

@@ -8,11 +8,12 @@ import pytest
 
 import speak
 from flags import Flag
+from heard import text_of
 from hosting import serving
 from mcp_sansio import Config, Registry
 from mcp_sansio.wire.json import decode
 from plugs import HttpServer, Serving
-from talk import Client, Connection, PairClient, text_of
+from talk import Client, Connection, PairClient
 
 NEWEST = speak.VERSIONS[0]
 HANDSHAKE, ENVELOPE = speak.HANDSHAKE, speak.ENVELOPE

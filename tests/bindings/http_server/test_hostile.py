@@ -16,11 +16,12 @@ import attrs
 import pytest
 
 import speak
+from heard import ACCEPT, text_of
 from hosting import connections, serving, until
 from mcp_sansio import Config, Exchange, Registry
 from mcp_sansio.wire.json import encode
 from plugs import HttpServer, Serving
-from talk import ACCEPT, Client, Connection, text_of
+from talk import Client, Connection
 
 NEWEST = speak.VERSIONS[0]
 HEAD = f"POST /mcp HTTP/1.1\r\nHost: localhost\r\nAccept: {ACCEPT}\r\nContent-Type: application/json\r\n".encode()

@@ -11,10 +11,11 @@ import pytest
 
 import speak
 from flags import PATIENCE, Flag
+from heard import text_of
 from hosting import connections, serving, until
 from mcp_sansio import AdapterSet, Config, Exchange, Registry
 from plugs import HttpServer
-from talk import Client, text_of
+from talk import Client
 
 ADAPTERS = AdapterSet.default().by_version
 NEWEST = speak.VERSIONS[0]

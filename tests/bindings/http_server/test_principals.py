@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 import speak
+from heard import text_of
 from hosting import serving
 from mcp_sansio import Exchange, NeedInput, Registry, elicit
 from plugs import HttpServer
-from talk import Client, text_of
+from talk import Client
 
 NEWEST = speak.VERSIONS[0]
 

@@ -8,10 +8,11 @@ import pytest
 
 import speak
 import support
+from heard import text_of
 from hosting import serving
 from mcp_sansio import Config, Exchange, NeedInput, Registry, elicit, elicit_accept
 from plugs import HttpServer
-from talk import Client, text_of
+from talk import Client
 
 KEYS = [bytes(range(32))]
 

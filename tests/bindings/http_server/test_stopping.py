@@ -8,10 +8,11 @@ import pytest
 
 import speak
 from flags import Flag
+from heard import text_of
 from hosting import is_listening, serving, until
 from mcp_sansio import AdapterSet, Registry
 from plugs import HttpServer
-from talk import Client, text_of
+from talk import Client
 
 RESUMING = tuple(version for version in speak.VERSIONS if AdapterSet.default().by_version[version].resumes_streams)
 

@@ -8,10 +8,11 @@ import pytest
 
 import speak
 from flags import Flag, turn
+from heard import text_of
 from hosting import serving, stands_still
 from mcp_sansio import AdapterSet, Config, Exchange, Registry, elicit
 from plugs import HttpServer
-from talk import Client, text_of
+from talk import Client
 
 ADAPTERS = AdapterSet.default().by_version
 NEWEST = speak.VERSIONS[0]
