@@ -9,7 +9,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from .asking import CAPABILITY_OF, ELICIT, SAMPLE, Answer, answer_of, elicit_accept, fault_of_answer
+from .asking import (
+    CAPABILITY_OF,
+    ELICIT,
+    SAMPLE,
+    Answer,
+    AnswerAction,
+    answer_of,
+    default_answer,
+    fault_of_answer,
+    question_of,
+)
 from .call import Call
 from .errors import LocalProtocolError
 from .operation import HANDLED
@@ -57,6 +67,10 @@ class Asker:
         self.in_arguments = in_arguments
         self._call = call
         self._side = side
+        #: What this run of the handler has asked, by key.
+        self._asked: dict[str, InputRequest] = {}
+        #: The keys whose answers are the handler's own.
+        self._defaulted: set[str] = set()
 
     async def ask(self, key: str, request: InputRequest, default: Mapping[str, JSON] = UNSET) -> Answer:
         """See `Exchange.ask`."""
@@ -68,18 +82,29 @@ class Asker:
         made: Any = request  # handlers are not always type-checked
         if not isinstance(made, Mapping) or made.get("method") not in CAPABILITY_OF:
             raise TypeError("a question is made by elicit(), sample() or list_roots()")
+        if self._asked.setdefault(key, request) != request:
+            # It would get the answer to the other one, which may be a yes to something else.
+            text = f"the key {key!r} names another question already: give each question a key of its own"
+            raise ValueError(f'{text}, as f"{key}-{{name}}" is one for each name')
+        given = None if default is UNSET else default_answer(request, default)
         if key in self._call.answers:
             return self._checked(key, request)
         missing = self.missing_capability(request)
         if missing is not None:
-            if default is not UNSET:
-                return answer_of(default)
-            raise Stop(missing)
+            if given is None:
+                raise Stop(missing)
+            return given
         if not self._pushes(request):
             raise NeedInput({key: request}, state=self._call.state)
         reply = await self._push(key, request, default)
         self._call.answers = {**self._call.answers, key: reply}
-        return answer_of(reply)
+        return self._checked(key, request)
+
+    def action(self, key: str) -> AnswerAction | None:
+        """See `Exchange.action`."""
+        if key not in self._call.answers:
+            return None
+        return self._checked(key, question_of(self._call.answers[key])).action
 
     def missing_capability(self, request: InputRequest) -> Failure | None:
         """Why `request` cannot be put to this client, or ``None`` where it can."""
@@ -96,9 +121,15 @@ class Asker:
         return Failure(FailureKind.MISSING_CAPABILITY, message, {"requiredCapabilities": needed})
 
     async def push_all(self, requests: Mapping[str, InputRequest]) -> None:
-        """Put several questions one after the other, where questions are pushed."""
+        """Put several questions, where questions are pushed, one after the other, answered before or not.
+
+        The handler is then run anew.
+        """
+        self._call.answers = {key: answer for key, answer in self._call.answers.items() if key not in requests}
+        self._asked.clear()
         for key, request in requests.items():
             await self.ask(key, request)
+        self._asked.clear()
 
     def pushes(self, requests: Mapping[str, InputRequest]) -> bool:
         """Whether `requests` go out on the call's stream rather than in its result."""
@@ -120,33 +151,23 @@ class Asker:
 
     def _checked(self, key: str, request: InputRequest) -> Answer:
         reply = self._call.answers[key]
-        if self._is_content_alone(request, reply):
-            reply = elicit_accept(reply)
+        if key in self._defaulted:
+            return default_answer(request, reply)
         fault = fault_of_answer(request, reply)
         if fault is not None:
             in_arguments = self._in_arguments(request)
             kind = FailureKind.INVALID_ARGUMENTS if in_arguments else FailureKind.INVALID_PARAMS
             raise Stop(Failure(kind, f"the answer to {key!r} is malformed: {fault}"))
-        return answer_of(reply)
+        return answer_of(request, reply)
 
-    def _is_content_alone(self, request: InputRequest, reply: JSON) -> bool:
-        # Whoever fills in arguments by hand may well give what was asked for and nothing around it.
-        if request["method"] != ELICIT or not isinstance(reply, Mapping):
-            return False
-        return "action" not in reply and self._in_arguments(request)
-
-    async def _push(self, key: str, request: InputRequest, default: Mapping[str, JSON]) -> Mapping[str, JSON]:
+    async def _push(self, key: str, request: InputRequest, default: Mapping[str, JSON]) -> JSON:
         try:
-            reply = await self._side.push(key, request)
+            return await self._side.push(key, request)
         except Stop:
             if default is UNSET:
                 raise
+            self._defaulted.add(key)
             return default
-        fault = fault_of_answer(request, reply)
-        if fault is not None:
-            raise Stop(Failure(FailureKind.INVALID_PARAMS, f"the answer to {key!r} is malformed: {fault}"))
-        answer: Mapping[str, JSON] = reply
-        return answer
 
 
 def _required_capability(request: InputRequest, declared: Mapping[str, JSON]) -> Mapping[str, JSON]:

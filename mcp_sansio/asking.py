@@ -127,12 +127,18 @@ class AnswerAction(StrEnum):
     CANCEL = "cancel"
 
 
+#: A list, since what is looked for in it may be a value that has no hash.
+_ACTIONS = list(AnswerAction)
+
+
 @attrs.frozen
 class Answer(Mapping[str, JSON]):
     """What came back for one question. It reads like the content that it carries.
 
     For an elicitation that is the filled form; for sampling the created message (``answer["content"]``); for roots
     ``answer["roots"]``. `action` is always :attr:`AnswerAction.ACCEPT` for the last two, which cannot be declined.
+
+    It is neither true nor false, and raises ``TypeError`` where it is taken for either: a refusal is an answer, too.
     """
 
     action: AnswerAction
@@ -153,19 +159,43 @@ class Answer(Mapping[str, JSON]):
         return len(self.content)
 
     def __bool__(self) -> bool:
-        return True
+        raise TypeError("an answer is neither true nor false: say answer.accepted, or answer.action for which it is")
 
 
-def answer_of(reply: Mapping[str, JSON]) -> Answer:
-    """The answer within a client's raw result. An action that no revision defines is not an agreement."""
-    if "action" not in reply:
+def answer_of(request: InputRequest, reply: Mapping[str, JSON]) -> Answer:
+    """The answer to `request` within a client's raw `reply`, in which `fault_of_answer` found nothing wrong."""
+    if request["method"] != ELICIT:
         return Answer(AnswerAction.ACCEPT, reply)
-    try:
-        action = AnswerAction(reply["action"])
-    except ValueError:
-        action = AnswerAction.DECLINE
-    content = reply.get("content")
-    return Answer(action, content if action is AnswerAction.ACCEPT and isinstance(content, Mapping) else {})
+    action = AnswerAction(reply["action"])
+    # What was filled in and then not sent is nobody's business.
+    return Answer(action, reply.get("content") or {} if action is AnswerAction.ACCEPT else {})
+
+
+#: What is known of a question whose answer has an action: that it is an elicitation.
+_AGREEMENT: InputRequest = {"method": ELICIT, "params": {}}
+
+
+def question_of(reply: JSON) -> InputRequest:
+    """What `reply` seems to answer, where the question itself is not at hand. What could be none needs an action."""
+    if isinstance(reply, Mapping) and "action" not in reply:
+        if "roots" in reply:
+            return list_roots()
+        if "role" in reply:
+            return {"method": SAMPLE, "params": {}}
+    return _AGREEMENT
+
+
+def default_answer(request: InputRequest, default: JSON) -> Answer:
+    """The answer of a handler that gives one in the client's place. To decline or to cancel fits every question.
+
+    Raises ``ValueError`` for a `default` that no client could have answered.
+    """
+    bare = isinstance(default, Mapping) and "action" in default and request["method"] != ELICIT
+    question = _AGREEMENT if bare else request
+    fault = fault_of_answer(question, default)
+    if fault is not None:
+        raise ValueError(f"the default is no answer to this question: {fault}")
+    return answer_of(question, default)
 
 
 def fault_of_answer(request: InputRequest, reply: JSON) -> str | None:
@@ -180,8 +210,8 @@ def fault_of_answer(request: InputRequest, reply: JSON) -> str | None:
 
 
 def _fault_of_elicit(params: Mapping[str, JSON], reply: Mapping[str, JSON]) -> str | None:
-    if not isinstance(reply.get("action"), str):
-        return "action must be a string"
+    if reply.get("action") not in _ACTIONS:
+        return f"action must be one of {', '.join(_ACTIONS)}"
     content = reply.get("content")
     if not isinstance(content, Mapping | None):
         return "content must be an object"

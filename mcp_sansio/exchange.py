@@ -6,11 +6,11 @@ half of the same call.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Coroutine, Generator, Mapping
+from typing import Any, NoReturn
 
 from .asker import Asker, Side
-from .asking import Answer, AnswerAction, answer_of
+from .asking import Answer, AnswerAction
 from .call import Call, ClientInfo
 from .outcome import InputRequest
 from .storage import Session, SessionAccess
@@ -61,31 +61,36 @@ class Exchange:
 
     # Asking
 
-    async def ask(self, key: str, request: InputRequest, *, default: Mapping[str, JSON] = UNSET) -> Answer:
-        """Put a question to the client, however this revision can, and give the answer.
+    def ask(
+        self, key: str, request: InputRequest, *, default: Mapping[str, JSON] = UNSET
+    ) -> Coroutine[Any, Any, Answer]:
+        """Put a question to the client, however this revision can; to be awaited for the answer.
 
-        `key` names the question within the call; asking again with the same key gives the same answer. `request` comes
+        `key` names the question within the call; asking the same again gives the same answer. `request` comes
         from `elicit`, `sample` or `list_roots`. Where the client cannot be asked, `default` (``elicit_decline()``, say)
         is the answer; without one the call fails with what its revision has for a missing capability.
 
         The handler may be run again from its beginning to get past this line, so do what cannot be undone after the
         last question. Raises `LocalProtocolError` in a completion, which may not ask (basic/patterns/mrtr), and
-        ``ValueError`` for a `request` that is not JSON.
+        ``ValueError`` for a `request` that is not JSON, for a `key` that named another question in the same run of the
+        handler, and for a `default` that is no answer to the question.
         """
-        return await self._asker.ask(key, request, default)
+        return NotAwaited(self._asker.ask(key, request, default))
 
     def answered(self, key: str) -> bool:
         """Whether there is an answer for `key`, an agreement or not."""
         return key in self._call.answers
 
     def accepted(self, key: str) -> bool:
-        """Whether the answer for `key` is an agreement."""
+        """Whether the answer for `key` is an agreement. A malformed one ends the call, as for `action`."""
         return self.action(key) is AnswerAction.ACCEPT
 
     def action(self, key: str) -> AnswerAction | None:
-        """How the question `key` ended, or ``None`` where it was not answered."""
-        reply = self._call.answers.get(key)
-        return answer_of(reply).action if isinstance(reply, Mapping) else None
+        """How the question `key` ended, or ``None`` where it was not answered.
+
+        An answer that answers no question is the client's error, and ends the call with it.
+        """
+        return self._asker.action(key)
 
     # Reporting
 
@@ -114,3 +119,41 @@ class Exchange:
     async def wait_cancelled(self) -> None:
         """Return once the call was given up."""
         await self._side.cancelled.wait()
+
+
+class NotAwaited(Coroutine[Any, Any, Answer]):
+    """A question that waits for its ``await``, and says so where it is taken for its answer.
+
+    It is for ``if ex.ask(…):``, which would be true without anybody having been asked.
+    """
+
+    def __init__(self, asking: Coroutine[Any, Any, Answer]) -> None:
+        self._asking = asking
+
+    def __await__(self) -> Generator[Any, Any, Answer]:
+        return self._asking.__await__()
+
+    def send(self, value: Any, /) -> Any:
+        """See `Coroutine`."""
+        return self._asking.send(value)
+
+    def throw(self, *error: Any) -> Any:
+        """See `Coroutine`."""
+        return self._asking.throw(*error)
+
+    def close(self) -> None:
+        """See `Coroutine`."""
+        self._asking.close()
+
+    def __bool__(self) -> NoReturn:
+        raise TypeError(_NOT_AWAITED)
+
+    def __getitem__(self, key: str) -> NoReturn:
+        raise TypeError(_NOT_AWAITED)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        # Of this kind, since event loops look for attributes that a coroutine need not have.
+        raise AttributeError(_NOT_AWAITED)
+
+
+_NOT_AWAITED = "nobody was asked yet: write `await ex.ask(…)`, in a handler that is an `async def`"

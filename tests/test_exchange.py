@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+import support
 from mcp_sansio import (
     Answer,
     AnswerAction,
     ClientInfo,
     Exchange,
+    NeedInput,
     Registry,
     elicit,
     elicit_accept,
+    elicit_decline,
     list_roots,
     sample,
 )
@@ -98,8 +102,8 @@ def test_a_client_that_declares_nothing(version: str, capabilities: Any) -> None
         ({"action": "accept"}, (True, True, AnswerAction.ACCEPT)),
         ({"action": "decline"}, (True, False, AnswerAction.DECLINE)),
         ({"action": "cancel"}, (True, False, AnswerAction.CANCEL)),
-        ({"action": "whatever"}, (True, False, AnswerAction.DECLINE)),
         ({"roots": []}, (True, True, AnswerAction.ACCEPT)),
+        ({"role": "assistant", "model": "m", "content": []}, (True, True, AnswerAction.ACCEPT)),
         (None, (False, False, None)),
     ],
 )
@@ -116,35 +120,108 @@ def test_what_is_known_of_an_answer(reply: Any, expected: Any) -> None:
     assert seen == [expected]
 
 
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize(
+    "reply", [{}, {"content": {}}, {"row": 2}, {"action": "acept"}, {"action": "ACCEPT"}, {"action": ["accept"]}]
+)
+def test_what_has_no_action_of_the_three_is_no_answer(version: str, reply: Any) -> None:
+    registry, seen = Registry("s", "1"), []
+
+    @registry.tool
+    async def ask(ex: Exchange) -> str:
+        """Ask."""
+        seen.append((await ex.ask("q", elicit("Sure?"))).action)
+        return "x"
+
+    @registry.tool
+    async def look(ex: Exchange) -> str:
+        """Ask, and only look at how that ended."""
+        if not ex.answered("q"):
+            raise NeedInput({"q": elicit("Sure?")})
+        seen.append(ex.accepted("q"))
+        return "x"
+
+    text = "the answer to 'q' is malformed: action must be one of accept, decline, cancel"
+    channel = Channel(version, registry)
+    for tool in ("ask", "look"):
+        if channel.adapter.can_ask:
+            [refused] = channel.call(tool, inputResponses={"q": reply})
+        elif channel.adapter.can_push_ask:
+            [refused] = channel.answer(channel.call(tool)[0], reply)
+        else:
+            [refused] = channel.call(tool, {"mcpAnswers": {"q": reply}})
+            told = [{"type": "text", "text": f"Invalid arguments: {text}"}]
+            assert refused["result"] == {"content": told, "isError": True}
+            continue
+        assert refused["error"] == {"code": -32602, "message": text}
+    assert seen == []
+
+
+@pytest.mark.revision(MRTR)
+@pytest.mark.parametrize(
+    ("reply", "fault"),
+    [
+        ({"action": "decline", "content": 5}, "content must be an object"),
+        ({"roots": 5}, "roots must be a list"),
+        ({"role": "assistant"}, "model must be a string"),
+        ({"model": "m"}, "action must be one of accept, decline, cancel"),
+    ],
+)
+def test_what_answers_no_question_is_no_yes(reply: Any, fault: str) -> None:
+    registry, seen = Registry("s", "1"), []
+
+    @registry.tool
+    async def look(ex: Exchange) -> str:
+        """Look."""
+        seen.append(ex.accepted("q"))
+        return "x"
+
+    [refused] = Channel(MRTR, registry).call("look", inputResponses={"q": reply})
+    assert refused["error"] == {"code": -32602, "message": f"the answer to 'q' is malformed: {fault}"}
+    assert seen == []
+
+
 def test_an_answer_reads_like_its_content() -> None:
     answer = Answer(AnswerAction.ACCEPT, {"name": "Ada"})
-    assert (answer["name"], dict(answer), len(answer), bool(answer), answer.accepted) == (
-        "Ada",
-        {"name": "Ada"},
-        1,
-        True,
-        True,
-    )
-    # An answer without content is an answer all the same.
-    assert bool(Answer(AnswerAction.DECLINE)) is True
+    assert (answer["name"], dict(answer), len(answer), answer.accepted) == ("Ada", {"name": "Ada"}, 1, True)
     with pytest.raises(KeyError):
         answer["other"]
 
 
+NEITHER = "TypeError: an answer is neither true nor false: say answer.accepted, or answer.action for which it is"
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("reply", [elicit_accept({"n": 1}), elicit_decline()])
+def test_an_answer_is_neither_true_nor_false(version: str, reply: Any, caplog: pytest.LogCaptureFixture) -> None:
+    registry, deleted = Registry("s", "1"), []
+
+    @registry.tool
+    async def delete(ex: Exchange) -> str:
+        """Delete."""
+        if await ex.ask("sure", elicit("Delete?")):
+            deleted.append("all")
+        return "x"
+
+    with connect(registry, version, on_ask=lambda request: reply) as client:
+        result: Any = client.call_tool("delete")
+    assert (result.is_error, deleted) == (True, [])
+    assert NEITHER in caplog.text
+
+
 @pytest.mark.parametrize(
-    ("reply", "expected"),
+    ("request_", "reply", "expected"),
     [
-        ({"action": "accept", "content": {"a": 1}}, Answer(AnswerAction.ACCEPT, {"a": 1})),
-        ({"action": "accept"}, Answer(AnswerAction.ACCEPT)),
-        ({"action": "accept", "content": None}, Answer(AnswerAction.ACCEPT)),
+        (elicit("?"), {"action": "accept", "content": {"a": 1}}, Answer(AnswerAction.ACCEPT, {"a": 1})),
+        (elicit("?"), {"action": "accept"}, Answer(AnswerAction.ACCEPT)),
+        (elicit("?"), {"action": "accept", "content": None}, Answer(AnswerAction.ACCEPT)),
         # What was filled in and then not sent is nobody's business.
-        ({"action": "decline", "content": {"a": 1}}, Answer(AnswerAction.DECLINE)),
-        ({"action": "ACCEPT", "content": {"a": 1}}, Answer(AnswerAction.DECLINE)),
-        ({"role": "assistant"}, Answer(AnswerAction.ACCEPT, {"role": "assistant"})),
+        (elicit("?"), {"action": "decline", "content": {"a": 1}}, Answer(AnswerAction.DECLINE)),
+        (list_roots(), {"roots": [], "action": "x"}, Answer(AnswerAction.ACCEPT, {"roots": [], "action": "x"})),
     ],
 )
-def test_answer_of(reply: dict[str, Any], expected: Answer) -> None:
-    assert answer_of(reply) == expected
+def test_answer_of(request_: Any, reply: dict[str, Any], expected: Answer) -> None:
+    assert answer_of(request_, reply) == expected
 
 
 def test_questions_on_the_wire() -> None:
@@ -279,6 +356,200 @@ def test_asking_again_gives_the_same_answer(version: str) -> None:
     with connect(registry, version, on_ask=accept) as client:
         result: Any = client.call_tool("twice")
     assert (result.content[0].text, asked) == ("True True", ["Sure?"])
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_key_names_one_question(version: str, caplog: pytest.LogCaptureFixture) -> None:
+    registry, deleted = Registry("s", "1"), []
+
+    @registry.tool
+    async def delete(ex: Exchange) -> str:
+        """Delete two files."""
+        for file in ("a", "b"):
+            if (await ex.ask("sure", elicit(f"Delete {file}?"))).accepted:
+                deleted.append(file)
+        return "x"
+
+    asked: list[Any] = []
+
+    def accept(request: Any) -> Any:
+        asked.append(request["params"]["message"])
+        return elicit_accept()
+
+    with connect(registry, version, on_ask=accept) as client:
+        result: Any = client.call_tool("delete")
+    assert (result.is_error, asked, deleted) == (True, ["Delete a?"], ["a"])
+    text = "the key 'sure' names another question already: give each question a key of its own"
+    assert f'ValueError: {text}, as f"sure-{{name}}" is one for each name' in caplog.text
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_key_may_name_another_question_in_another_run(version: str) -> None:
+    registry, runs = Registry("s", "1"), []
+
+    @registry.tool
+    async def changing(ex: Exchange) -> str:
+        """Ask in other words in each run."""
+        runs.append(len(runs))
+        one = await ex.ask("q", elicit(f"Sure, {runs[-1]}?"))
+        if ex.state is None:
+            raise NeedInput({"more": elicit("More?")}, state=1)
+        return f"{one.action} {ex.action('more')}"
+
+    with connect(registry, version, on_ask=lambda request: elicit_accept()) as client:
+        result: Any = client.call_tool("changing")
+    assert result.content[0].text == "accept accept"
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_question_is_put_anew_by_need_input(version: str) -> None:
+    registry = Registry("s", "1")
+    form = {"type": "object", "properties": {"years": {"type": "integer"}}, "required": ["years"]}
+
+    @registry.tool
+    async def insist(ex: Exchange) -> str:
+        """Ask until the answer makes sense."""
+        question = elicit(ex.state or "Age?", form)
+        age = await ex.ask("age", question)
+        if age["years"] < 0:
+            again = "Again: age?"
+            raise NeedInput({"age": elicit(again, form)}, state=again)
+        return f"{age['years']}"
+
+    asked: list[Any] = []
+
+    def answer(request: Any) -> Any:
+        asked.append(request["params"]["message"])
+        return elicit_accept({"years": len(asked) - 3})
+
+    with connect(registry, version, on_ask=answer) as client:
+        result: Any = client.call_tool("insist")
+    assert (result.content[0].text, asked) == ("0", ["Age?", "Again: age?", "Again: age?"])
+
+
+DEFAULTS: list[tuple[Any, Any, str]] = [
+    (elicit("Sure?"), {}, "action must be one of accept, decline, cancel"),
+    (elicit("Sure?"), {"action": "acept"}, "action must be one of accept, decline, cancel"),
+    (elicit("Sure?"), None, "must be an object"),
+    (list_roots(), {"roots": 5}, "roots must be a list"),
+    (list_roots(), {"action": "acept"}, "action must be one of accept, decline, cancel"),
+    (list_roots(), None, "must be an object"),
+]
+
+
+@pytest.mark.parametrize(("question", "default", "fault"), DEFAULTS)
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_default_that_is_no_answer(
+    version: str, question: Any, default: Any, fault: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    registry = Registry("s", "1")
+
+    @registry.tool
+    async def careful(ex: Exchange) -> str:
+        """Careful."""
+        return (await ex.ask("q", question, default=default)).action
+
+    [answered] = Channel(version, registry).call("careful")
+    assert answered["result"]["isError"] is True
+    assert f"ValueError: the default is no answer to this question: {fault}" in caplog.text
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_default_declines_any_question(version: str) -> None:
+    registry = Registry("s", "1")
+
+    @registry.prompt
+    async def careful(ex: Exchange) -> str:
+        """Careful."""
+        roots = [await ex.ask("q", list_roots(), default=elicit_decline()) for _ in range(2)]
+        return " ".join(answer.action for answer in roots)
+
+    channel = Channel(version, registry, capabilities={})
+    [answered] = channel.request("prompts/get", {"name": "careful"})
+    assert answered["result"]["messages"][0]["content"]["text"] == "decline decline"
+    if channel.adapter.can_push_ask:  # where the client could be asked, and does not answer
+        channel = Channel(version, registry)
+        [question] = channel.request("prompts/get", {"name": "careful"})
+        refusal = {"jsonrpc": "2.0", "id": question["id"], "error": {"code": -1, "message": "no"}}
+        [answered] = channel.send(refusal)
+        assert answered["result"]["messages"][0]["content"]["text"] == "decline decline"
+
+
+NOT_AWAITED = "nobody was asked yet: write `await ex.ask(…)`, in a handler that is an `async def`"
+#: What is taken for an answer that nobody has given.
+HASTY: list[Callable[[Any], Any]] = [bool, lambda asking: asking.accepted, lambda asking: asking["name"], list]
+
+
+@pytest.mark.filterwarnings("ignore:coroutine 'Asker.ask' was never awaited:RuntimeWarning")
+@pytest.mark.parametrize("use", HASTY)
+@pytest.mark.parametrize("version", VERSIONS)
+def test_an_answer_has_to_be_awaited(version: str, use: Callable[[Any], Any], caplog: pytest.LogCaptureFixture) -> None:
+    registry, deleted = Registry("s", "1"), []
+
+    @registry.tool
+    def plain(ex: Exchange) -> str:
+        """Delete."""
+        if use(ex.ask("sure", elicit("Delete?"))):
+            deleted.append("all")
+        return "x"
+
+    @registry.tool
+    async def hasty(ex: Exchange) -> str:
+        """Delete."""
+        if use(ex.ask("sure", elicit("Delete?"))):
+            deleted.append("all")
+        return "x"
+
+    for tool in ("plain", "hasty"):
+        caplog.clear()
+        [answered] = Channel(version, registry).call(tool)
+        assert answered["result"]["isError"] is True
+        assert NOT_AWAITED in caplog.text
+    assert deleted == []
+
+
+async def asked_in_tasks(tool: Callable[[Exchange], Any], wait: Callable[[], Any]) -> str:
+    """What `tool` says, whose question "B?" gets no answer."""
+    registry = Registry("s", "1")
+    registry.tool(tool)
+
+    async def answer(request: Any) -> Any:
+        if request["params"]["message"] == "B?":
+            await wait()
+        return elicit_accept()
+
+    async with connect(registry, "2025-11-25", on_ask=answer) as client:
+        result: Any = await client.call_tool(tool.__name__)
+    return str(result.content[0].text)
+
+
+@pytest.mark.revision("2025-11-25")
+async def test_a_question_is_a_coroutine_to_asyncio() -> None:
+    async def tasks(ex: Exchange) -> str:
+        """Ask in tasks, and give one of them up."""
+        ex.ask("never", elicit("Never?")).close()
+        given_up = asyncio.create_task(ex.ask("b", elicit("B?")))
+        answer = await asyncio.create_task(ex.ask("a", elicit("A?")))
+        given_up.cancel()
+        await asyncio.wait([given_up])
+        return f"{answer.action} {given_up.cancelled()}"
+
+    assert await asked_in_tasks(tasks, asyncio.Event().wait) == "accept True"
+
+
+@pytest.mark.revision("2025-11-25")
+def test_a_question_is_a_coroutine_to_trio() -> None:
+    trio = support.need("trio")
+
+    async def nursery(ex: Exchange) -> str:
+        """Ask in tasks, and give one of them up."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(ex.ask, "b", elicit("B?"))
+            answer = await ex.ask("a", elicit("A?"))
+            nursery.cancel_scope.cancel()
+        return f"{answer.action} {nursery.cancel_scope.cancelled_caught}"
+
+    assert trio.run(asked_in_tasks, nursery, trio.sleep_forever) == "accept True"
 
 
 @pytest.mark.parametrize("version", VERSIONS)
