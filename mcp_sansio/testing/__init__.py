@@ -2,7 +2,8 @@
 
 `connect` joins a client to a server in memory, and `Simulation` is a server whose bytes a test sends and reads itself.
 What both sides say is recorded, and `replay` runs it again for either. `check_channel`, `check_http` and
-`check_channel_client` find out whether a driver of the engines keeps the rules of a transport.
+`check_channel_client` find out whether a driver of the engines keeps the rules of a transport, `check_store` whether a
+store keeps those of `SessionStore`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from .recorder import Recorder
 from .replay import play, replay
 from .scheduler import Cancelled, FakeEvent, Pending, Scheduler
 from .simulation import SimulatedChannel, SimulatedHttp, Simulation
+from .store_checks import check_store
 from .transcript import Transcript
 
 __all__ = [
@@ -41,6 +43,7 @@ __all__ = [
     "check_channel",
     "check_channel_client",
     "check_http",
+    "check_store",
     "connect",
     "every_revision",
     "play",

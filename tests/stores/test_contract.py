@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from deployments import DEPLOYMENTS, Deployment, Servers, Worker
-from mcp_sansio import HubMessage, SessionRecord
+from mcp_sansio import HubMessage, SessionRecord, SessionStore
+from mcp_sansio.testing import check_store
 
 Open = Callable[[], AbstractAsyncContextManager[Deployment]]
 
@@ -71,6 +72,15 @@ def exactly(value: Any) -> Any:
 
 
 # The store ------------------------------------------------------------------------------------------------------------
+
+
+async def test_the_check_for_authors_passes(opened: Open) -> None:
+    async with opened() as made:
+
+        async def make() -> SessionStore:
+            return (await made.worker()).store
+
+        await within(check_store(make, pass_time=made.pass_time, gather=asyncio.gather))
 
 
 async def test_what_one_worker_keeps_the_other_has(opened: Open) -> None:
