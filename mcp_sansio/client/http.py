@@ -84,12 +84,15 @@ class HttpClientSession(ClientEngine):
         """A response is complete."""
         self.exchanges.receive_end(exchange)
 
-    def receive_failure(self, exchange: Hashable, reason: str, cause: BaseException | None = None) -> None:
+    def receive_failure(
+        self, exchange: Hashable, reason: str, cause: BaseException | None = None, *, connected: bool = True
+    ) -> None:
         """There is no response, or no more of it: no connection, or one that broke.
 
-        `reason` is for people to read. `cause` becomes that of the call's error.
+        `reason` is for people to read. `cause` becomes that of the call's error. `connected` is ``False`` where there
+        was no connection to send the request on, and the error says so: nothing was lost then.
         """
-        self.exchanges.receive_failure(exchange, reason, cause)
+        self.exchanges.receive_failure(exchange, reason, cause, connected)
 
     # Commands
 

@@ -63,9 +63,14 @@ class HttpClientApi(ClientApi):
     async def _exchange(self, request: HttpRequest) -> None:
         """Send `request`, and hand all about its response to the engine, calling `_pump` before each wait.
 
-        What is raised is the failure of the request. A cancellation gives it up, and its connection is closed.
+        What is raised is the failure of the request; where there was no connection to send it on, give the error to
+        `_cannot_connect` instead. A cancellation gives the request up, and its connection is closed.
         """
         raise NotImplementedError
+
+    def _cannot_connect(self, request: HttpRequest, error: BaseException) -> None:
+        """Nothing of `request` was sent, since `error` kept it from having a connection. For `_exchange` to call."""
+        self._failed(request, error, connected=False)
 
     #: What went wrong with a request, in words. Some libraries have those in an exception's cause: see `words_of`.
     _words_of: Callable[[BaseException], str] = staticmethod(str)
@@ -121,11 +126,14 @@ class HttpClientApi(ClientApi):
             await self._exchange(request)
         except Exception as error:
             # Whatever it is, somebody waits for a response that will not come now.
-            reason = shortened(self._words_of(error)) or type(error).__name__
-            self._engine.receive_failure(request.exchange, reason, error)
+            self._failed(request, error)
         finally:
             self._tasks.running.pop(request.exchange, None)
         self._pump()
+
+    def _failed(self, request: HttpRequest, error: BaseException, *, connected: bool = True) -> None:
+        reason = shortened(self._words_of(error)) or type(error).__name__
+        self._engine.receive_failure(request.exchange, reason, error, connected=connected)
 
     def _pass_time(self) -> None:
         self._engine.handle_timeout(self._engine.runtime.now())

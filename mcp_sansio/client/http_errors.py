@@ -7,6 +7,7 @@ from typing import Any
 from mcp_sansio.errors import ConnectionLost, McpError, ServerError, UnusableReply
 from mcp_sansio.wire.json import JsonError, decode
 from mcp_sansio.wire.jsonrpc import classify
+from mcp_sansio.wire.urls import target_of
 
 from .exchange import Refusal, Unreadable
 
@@ -31,11 +32,18 @@ def unreadable(method: str, ending: Unreadable) -> UnusableReply:
     return UnusableReply(f"the response to {method} cannot be read: {ending.reason}{status}")
 
 
-def lost(method: str, reason: str, cause: BaseException | None = None) -> ConnectionLost:
-    """No response, or only the beginning of one."""
-    error = ConnectionLost(f"the connection was lost before the response to {method} came: {reason}")
+def lost(method: str, reason: str, cause: BaseException | None = None, connected: bool = True) -> ConnectionLost:
+    """No response, or only the beginning of one. Where there was no connection to lose, `reason` says all."""
+    text = f"the connection was lost before the response to {method} came: {reason}" if connected else reason
+    error = ConnectionLost(text)
     error.__cause__ = cause
     return error
+
+
+def unreached(url: str, reason: str) -> str:
+    """Why nothing could be sent to `url`, of which a path, a query or a password says nothing more."""
+    target = target_of(url)
+    return f"cannot connect to {target.scheme}://{target.authority} ({reason})"
 
 
 def shortened(text: str) -> str:

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from mcp_sansio.wire.urls import are_same_origin, resolve
 
 from .exchange import Due, Finding, Message, Named, Overlong, Redirect, Response, Unreadable
+from .http_errors import unreached
 from .http_requests import HttpAbort, HttpRequest
 
 #: The redirects that leave a request as it is, whatever its method (RFC 9110 section 15.4).
@@ -28,8 +29,8 @@ class Job(Protocol):
     def found(self, finding: Finding) -> None:
         """Something was found in the response. Redirects are not among it."""
 
-    def lost(self, reason: str, cause: BaseException | None = None) -> None:
-        """There will be no response, or nothing more of it."""
+    def lost(self, reason: str, cause: BaseException | None = None, connected: bool = True) -> None:
+        """There will be no response, or nothing more of it. Where it was never `connected`, `reason` says all."""
 
 
 class Flight(Struct, eq=False):
@@ -171,12 +172,14 @@ class Exchanges:
         if flight is not None and not flight.settled:
             self._found(flight, flight.response.receive_end())
 
-    def receive_failure(self, exchange: Hashable, reason: str, cause: BaseException | None = None) -> None:
-        """There is no response, or no more of it."""
+    def receive_failure(
+        self, exchange: Hashable, reason: str, cause: BaseException | None = None, connected: bool = True
+    ) -> None:
+        """There is no response, or no more of it; see `HttpClientSession.receive_failure`."""
         flight = self._land(exchange)
         if flight is not None and not flight.settled:
             flight.settled = True
-            flight.job.lost(reason, cause)
+            flight.job.lost(reason if connected else unreached(flight.request.url, reason), cause, connected)
 
     def handle_timeout(self, now: float) -> None:
         """Give up what took too long."""

@@ -81,7 +81,7 @@ class ListeningStream:
         elif isinstance(finding, Unreadable):
             self._give_up(f"the standalone stream cannot be read: {finding.reason}")
 
-    def lost(self, reason: str, cause: BaseException | None = None) -> None:
+    def lost(self, reason: str, cause: BaseException | None = None, connected: bool = True) -> None:
         """See `Job.lost`."""
         self._ended()
 

@@ -33,7 +33,7 @@ class Notice:
         elif isinstance(finding, Complete):
             self._end(None)
 
-    def lost(self, reason: str, cause: BaseException | None = None) -> None:
+    def lost(self, reason: str, cause: BaseException | None = None, connected: bool = True) -> None:
         """See `Job.lost`."""
         self._end(f"may not have arrived: {reason}")
 

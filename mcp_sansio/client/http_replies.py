@@ -92,12 +92,12 @@ class ReplyJob(Struct, eq=False):
         elif isinstance(finding, Unreadable):
             self._unreadable(finding)
 
-    def lost(self, reason: str, cause: BaseException | None = None) -> None:
+    def lost(self, reason: str, cause: BaseException | None = None, connected: bool = True) -> None:
         """See `Job.lost`."""
         if self._resuming or self._response is not None:
             self._cut(reason, cause)
         else:
-            self._fail(lost(self.request.method, reason, cause))
+            self._fail(lost(self.request.method, reason, cause, connected))
 
     def _receive(self, data: bytes) -> None:
         self._in_vain = 0

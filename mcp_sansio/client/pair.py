@@ -127,9 +127,9 @@ class Pair:
         elif isinstance(finding, Complete):
             self.lost("the server ended its stream")
 
-    def lost(self, reason: str, cause: BaseException | None = None) -> None:
+    def lost(self, reason: str, cause: BaseException | None = None, connected: bool = True) -> None:
         """See `Job.lost`."""
-        if self._endpoint is None:
+        if self._endpoint is None and connected:
             reason = f"no endpoint event came on the stream of the older transport: {reason}"
         error = ConnectionLost(reason)
         error.__cause__ = cause
@@ -200,6 +200,6 @@ class _Delivery:
         elif isinstance(finding, Unreadable):
             self._client.failed(self._request, unreadable(self._request.method, finding))
 
-    def lost(self, reason: str, cause: BaseException | None = None) -> None:
+    def lost(self, reason: str, cause: BaseException | None = None, connected: bool = True) -> None:
         """See `Job.lost`."""
-        self._client.failed(self._request, lost(self._request.method, reason, cause))
+        self._client.failed(self._request, lost(self._request.method, reason, cause, connected))

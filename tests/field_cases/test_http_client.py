@@ -187,12 +187,9 @@ def test_case_8_and_98_and_100_what_says_nothing_of_revisions_is_the_error(statu
 def test_case_8_a_connection_that_cannot_be_made_says_nothing_of_revisions() -> None:
     client = Client()
     call = client.call()
-    client.engine.receive_failure(client.request().exchange, "connection refused")
+    client.engine.receive_failure(client.request().exchange, "connection refused", connected=False)
     assert (client.take(), client.engine.known) == ([], None)
-    assert outcome(call) == (
-        "ConnectionLost",
-        "the connection was lost before the response to server/discover came: connection refused",
-    )
+    assert outcome(call) == ("ConnectionLost", "cannot connect to http://server.example (connection refused)")
     client.call()
     assert message_of(client.request())["method"] == "server/discover"
 

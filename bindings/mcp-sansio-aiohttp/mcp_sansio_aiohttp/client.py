@@ -10,7 +10,7 @@ from functools import lru_cache, partial
 from io import BytesIO
 from typing import Unpack
 
-from aiohttp import ClientSession, ClientTimeout, DummyCookieJar, TCPConnector
+from aiohttp import ClientConnectorError, ClientSession, ClientTimeout, DummyCookieJar, TCPConnector
 from yarl import URL
 
 from mcp_sansio import Adapter, AdapterSet, ClientOptions, GivenHeaders, HttpClientApi, HttpRequest, Runtime
@@ -52,6 +52,10 @@ class Client(HttpClientApi):
         self._session = session
         self._owns_session = session is None
 
+    @staticmethod
+    def _words_of(error: BaseException) -> str:
+        return str(getattr(error, "os_error", error))  # the rest of a ClientConnectorError is where to, in other words
+
     async def close(self) -> None:
         """End everything in flight, with `ConnectionLost`, and the session, where the server has one."""
         mine = asyncio.current_task()
@@ -67,15 +71,19 @@ class Client(HttpClientApi):
     async def _exchange(self, request: HttpRequest) -> None:
         session = self._session or self._open_session()
         headers = request.headers
-        response = await session.request(
-            request.method,
-            _url(request.url),
-            headers=headers if session.auto_decompress else {**_UNCOMPRESSED, **headers},
-            data=_payload(request.body),
-            allow_redirects=False,
-            raise_for_status=False,
-            timeout=_NO_TIMEOUT,
-        )
+        try:
+            response = await session.request(
+                request.method,
+                _url(request.url),
+                headers=headers if session.auto_decompress else {**_UNCOMPRESSED, **headers},
+                data=_payload(request.body),
+                allow_redirects=False,
+                raise_for_status=False,
+                timeout=_NO_TIMEOUT,
+            )
+        except ClientConnectorError as error:
+            self._cannot_connect(request, error)
+            return
         engine, exchange, content = self._engine, request.exchange, response.content
         try:
             engine.receive_response(exchange, response.status, response.headers)

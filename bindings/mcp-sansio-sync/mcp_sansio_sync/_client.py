@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, Unpack
 
 from urllib3 import HTTPConnectionPool, PoolManager
+from urllib3.exceptions import NewConnectionError
 
 from mcp_sansio import Adapter, AdapterSet, ClientOptions, HttpClientApi, HttpRequest
 from mcp_sansio.stepping import run_outside
@@ -69,14 +70,15 @@ class _HttpApi(KeptApi, HttpClientApi):
     async def _exchange(self, request: HttpRequest) -> None:
         exchange, engine = Exchange(self._pools, self.used), self._engine
         try:
-            sent = partial(exchange.open, request.method, request.url, request.headers, request.body)
-            response = await run_outside(sent)
+            response = await run_outside(partial(exchange.open, request))
             engine.receive_response(request.exchange, response.status, response.headers.items())
             self._pump()
             while not response.closed:
                 engine.receive_data(request.exchange, await run_outside(exchange.read))
                 self._pump()
             engine.receive_end(request.exchange)
+        except NewConnectionError as error:
+            self._cannot_connect(request, error.__context__ or error)  # what urllib3 has wrapped
         except BaseException:
             exchange.cut()
             self._keeper.beside(exchange.close)

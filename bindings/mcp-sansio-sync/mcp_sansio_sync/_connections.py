@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Mapping
 from typing import Any, cast
 
 from urllib3 import BaseHTTPResponse, HTTPConnectionPool, PoolManager
 from urllib3.connection import HTTPConnection
-from urllib3.exceptions import HTTPError
+from urllib3.exceptions import HTTPError, NewConnectionError
+
+from mcp_sansio import HttpRequest
 
 #: One read.
 _PIECE = 64 * 2**10
@@ -31,16 +32,19 @@ class Exchange:
         self._response: BaseHTTPResponse | None = None
         self._is_cut = False
 
-    def open(self, method: str, url: str, headers: Mapping[str, str], body: bytes) -> BaseHTTPResponse:
-        """Send the request, and return when the head of its response is there. Raises what urllib3 does."""
-        pool = self._pools.connection_from_url(url)
+    def open(self, request: HttpRequest) -> BaseHTTPResponse:
+        """Send the request, and return when the head of its response is there.
+
+        Raises ``NewConnectionError`` where there is no connection for it, and what went wrong in the first place else.
+        """
+        pool = self._pools.connection_from_url(request.url)
         self._used.add(pool)
         pool.ConnectionCls = _cuttable(cast("type[HTTPConnection]", pool.ConnectionCls))
         _at_work.exchange = self
         try:
             response = self._pools.urlopen(
-                method, url, body=body or None, headers=headers, redirect=False, retries=False, preload_content=False,
-                decode_content=False, timeout=None,
+                request.method, request.url, body=request.body or None, headers=request.headers, redirect=False,
+                retries=False, preload_content=False, decode_content=False, timeout=None,
             )  # fmt: skip
         except HTTPError as error:
             raise _unwrapped(error) from None
@@ -129,8 +133,8 @@ class Line(HTTPConnection):
 
 
 def _unwrapped(error: BaseException) -> BaseException:
-    """What went wrong in the first place: that the connection was refused, or reset."""
-    while isinstance(error, HTTPError) and error.__cause__ is not None:
+    """What went wrong in the first place, that the connection was reset, say; or a ``NewConnectionError``."""
+    while isinstance(error, HTTPError) and error.__cause__ is not None and not isinstance(error, NewConnectionError):
         error = error.__cause__
     return error
 

@@ -74,7 +74,11 @@ class Client(Scoped[Loop], HttpClientApi):
 
     async def _exchange(self, request: HttpRequest) -> None:
         target = target_of(request.url)
-        connection = await self._connections.take(target)
+        try:
+            connection = await self._connections.take(target)
+        except OSError as error:
+            self._cannot_connect(request, error)
+            return
         try:
             data = await connection.begin(request, target)
             if len(data) > _AT_ONCE:

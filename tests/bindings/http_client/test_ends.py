@@ -392,3 +392,6 @@ async def test_a_server_that_is_not_there_is_said_so(
         with pytest.raises(ConnectionLost) as lost:
             await client.call_tool("any")
     assert isinstance(lost.value.__cause__, OSError)
+    # Nothing was lost: there was nothing.
+    assert str(lost.value).startswith(f"cannot connect to {NOWHERE} (")
+    assert "refused" in str(lost.value).lower() or "Connect call failed" in str(lost.value)
