@@ -5,34 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-import attrs
-
 from mcp_sansio.adapters.selection import AdapterSet
-from mcp_sansio.asking import elicit_accept
 from mcp_sansio.operation import Operation
 from mcp_sansio.server.config import Config
-from mcp_sansio.types import JSON, RequestId
+from mcp_sansio.types import JSON
 from mcp_sansio.wire.json import decode
-from mcp_sansio.wire.jsonrpc import encode_batch
 
 from .checking import (
-    MANY,
     QUIET,
     SLOW,
     SMALL,
     Case,
     Maybe,
     Open,
-    Scene,
     has_long_reports,
     pushes,
     run_all,
     settled,
     shown,
 )
+from .server_scene import Reader, ServerScene, ask_timeout, asked, in_flight, several_events, unread, woken
 from .simulation import Simulation
 from .speaker import Said
-from .subject import FLOOD
 
 #: No message at all, and messages that nobody may send.
 _BAD = (b"{", b"\xff\xfe", b"[]", b'"text"', b'{"jsonrpc":"2.0","id":1}', b'{"jsonrpc":"2.0","id":2,"method":"none"}')
@@ -82,30 +76,40 @@ async def check_channel(
     await run_all(_CASES, ChannelScene, lambda adapter: open_channel, adapters, patience)
 
 
-@attrs.frozen
-class InFlight:
-    """A call in flight: the name of its handler, and its id."""
+class ChannelReader(Reader):
+    """What comes next on the channel."""
 
-    name: str
-    id: RequestId | None
+    _scene: ChannelScene
+
+    async def message(self, rule: int, otherwise: str) -> JSON:
+        """See `Reader.message`."""
+        return await self._scene.hear(rule, otherwise)
+
+    async def end(self, rule: int, otherwise: str) -> None:
+        """See `Reader.end`: a channel shows none."""
 
 
-class ChannelScene(Scene):
+class ChannelScene(ServerScene[ChannelReader]):
     """A channel under a check."""
 
     client: ChannelClient
 
     async def open(self) -> None:
-        """Make the handshake, where there is one."""
-        for number, message in enumerate(self.speaker.handshake()):
-            await self.say(message)
-            if not number:
-                await self.hear(4, "the handshake is not answered")
+        """See `ServerScene.open`."""
+        handshake = self.speaker.handshake()
+        if handshake:
+            opened = await self.say(handshake[0])
+            await opened.message(4, "the handshake is not answered")
+            await self.tell(handshake[1])
 
-    async def say(self, said: Said | bytes) -> RequestId | None:
-        """Send a message: its id."""
-        await settled(self.client.send(said if isinstance(said, bytes) else said.body))
-        return None if isinstance(said, bytes) else said.id
+    async def say(self, said: Said) -> ChannelReader:
+        """See `ServerScene.say`."""
+        await self.tell(said)
+        return ChannelReader(self, said)
+
+    async def tell(self, said: Said) -> None:
+        """See `ServerScene.tell`."""
+        await settled(self.client.send(said.body))
 
     async def hear(self, rule: int, otherwise: str) -> JSON:
         """The next message, which must come."""
@@ -124,60 +128,20 @@ class ChannelScene(Scene):
             self.fail(rule, f"{otherwise}, and the channel has ended")
         return message
 
-    async def hear_text(self, rule: int, request_id: RequestId | None, text: str, otherwise: str) -> None:
-        """The reply to a call must come next, and be that text."""
-        message = await self.hear(rule, otherwise)
-        if message.get("id") != request_id or message.get("result", {}).get("content", [{}])[0].get("text") != text:
-            self.fail(rule, f"{otherwise}; what came is {shown(message)}")
-
-    async def hear_progress(self, rule: int, done: int, otherwise: str) -> None:
-        """A report of progress must come next."""
-        message = await self.hear(rule, otherwise)
-        if message.get("params", {}).get("progress") != done:
-            self.fail(rule, f"{otherwise}; what came is {shown(message)}")
-
     async def hear_nothing(self, rule: int, otherwise: str) -> None:
         """Nothing may come."""
         message: bytes | None = await settled(self.client.receive(QUIET))
         if message:
             self.fail(rule, f"{otherwise}: {shown(message)}")
 
-    async def echo(self, rule: int, otherwise: str) -> None:
-        """A call must be answered."""
-        call = await self.say(self.speaker.call("echo", text="still here"))
-        await self.hear_text(rule, call, "still here", otherwise)
-
-    async def hold(self, *names: str) -> list[InFlight]:
-        """Calls that go on until they are given up."""
-        calls = [InFlight(name, await self.say(self.speaker.call("hold", name=name))) for name in names]
-        await self.started(*names)
-        return calls
-
-    async def relay(self, name: str, *after: str, token: str | None = None) -> InFlight:
-        """A call that goes on when each of those is given up."""
-        request_id = await self.say(self.speaker.call("relay", token, name=name, after=list(after)))
-        await self.started(name)
-        return InFlight(name, request_id)
-
-    async def stuck(self, name: str) -> InFlight:
-        """A call whose handler waits for ever."""
-        marked = await self.say(self.speaker.call("mark", name="mark"))
-        await self.hear_text(5, marked, "marked", "a call is not answered")
-        return await self.relay(name, "mark")
-
-    async def listen(self) -> RequestId | None:
-        """Ask for announcements, where they want to be asked for: the request's id."""
-        listen = self.speaker.listen()
-        if listen is None:
+    async def listen(self) -> ChannelReader | None:
+        """Ask for announcements, where they want to be asked for."""
+        said = self.speaker.listen()
+        if said is None:
             return None
-        await self.say(listen)
-        await self.hear(4, "a request to listen is not acknowledged")
-        return listen.id
-
-    async def cancel(self, call: InFlight) -> None:
-        """Give a call up, which ends its handler."""
-        await self.say(self.speaker.cancel(call.id))
-        await self.ended(5, "the client gave a call up", call.name)
+        listening = await self.say(said)
+        await listening.message(4, "a request to listen is not acknowledged")
+        return listening
 
 
 # What is checked
@@ -187,106 +151,37 @@ async def _conversation(scene: ChannelScene) -> None:
     """What comes out is what the engine says, to the byte."""
     engine = Simulation(scene.subject.registry, config=scene.config).channel()
     speaker = scene.speaker
-    too_large = b"x" * (scene.config.max_message + 1)
-    said: list[Said | bytes] = [
+    too_large = Said(b"x" * (scene.config.max_message + 1))
+    said = [
         *speaker.handshake(),
         speaker.request(Operation.LIST_TOOLS),
         speaker.call("echo", text="é" * 1000),
         speaker.call("plain", text="by a thread"),
         speaker.call("count", "token", to=100),
         speaker.call("echo", text="x" * (scene.config.max_message - 2000)),
-        *_BAD,
+        *map(Said, _BAD),
         too_large,
         speaker.call("echo", text="still here"),
     ]
     for one in said:
-        message = one if isinstance(one, bytes) else one.body
         before = len(engine.sent)
-        engine.send(message)
-        await scene.say(message)
-        missed = (3, _TOO_LARGE) if message is too_large else (4, f"{shown(message)} is not answered")
+        engine.send(one.body)
+        await scene.tell(one)
+        missed = (3, _TOO_LARGE) if one is too_large else (4, f"{shown(one.body)} is not answered")
         for wanted in engine.sent[before:]:
             heard = await scene.hear_bytes(*missed)
             if heard != wanted:
-                what = f"{shown(message)} brings {shown(heard)}, where the engine says {shown(wanted)}"
+                what = f"{shown(one.body)} brings {shown(heard)}, where the engine says {shown(wanted)}"
                 scene.fail(6 if heard in engine.sent else 3, what)
     await scene.hear_nothing(6, "what the engine never said comes out")
-
-
-async def _several_events(scene: ChannelScene) -> None:
-    """One message may bring several calls."""
-    await scene.open()
-    calls = [scene.speaker.call("echo", text=text) for text in "abc"]
-    await scene.say(encode_batch([b"{}", *(call.body for call in calls)]))
-    replies = await scene.hear(5, "a batch of several calls is not answered, as if only some of its events were seen")
-    if len(replies) != 1 + len(calls):
-        scene.fail(5, f"a batch of {len(calls)} calls brings {shown(replies)}")
-
-
-async def _woken(scene: ChannelScene) -> None:
-    """What a handler says while it runs comes out at once."""
-    await scene.open()
-    call = await scene.say(scene.speaker.call("count", "token", to=5))
-    otherwise = "a handler goes on when what it said was taken, and what it says then does not come out"
-    for number in range(1, 6):
-        await scene.hear_progress(4, number, otherwise)
-    await scene.hear_text(4, call, "counted to 5", otherwise)
-    first, second = await scene.hold("first", "second")
-    relay = await scene.relay("relay", "first", "second", token="token")
-    otherwise = "a handler that waited has gone on and reports progress, and the report does not come out"
-    await scene.cancel(first)
-    await scene.hear_progress(4, 1, otherwise)
-    await scene.cancel(second)
-    await scene.hear_progress(4, 2, otherwise)
-    otherwise = "a handler that waited has returned, and its reply does not come"
-    await scene.hear_text(4, relay.id, "relay is over", otherwise)
-
-
-async def _in_flight(scene: ChannelScene) -> None:
-    """Calls do not wait for each other."""
-    await scene.open()
-    names = [f"hold-{number}" for number in range(MANY)]
-    holds = await scene.hold(*names)
-    relays = [await scene.relay(f"relay-{number}", name) for number, name in enumerate(names)]
-    await scene.echo(5, "a call is not answered while others are in flight")
-    for number in reversed(range(MANY)):
-        await scene.cancel(holds[number])
-        otherwise = f"call {number + 1} of {MANY} is over first, and its reply does not come next"
-        await scene.hear_text(5, relays[number].id, f"relay-{number} is over", otherwise)
-    await scene.ended(5, "every call is over or was given up")
 
 
 async def _cancelled(scene: ChannelScene) -> None:
     """A call that is given up has its task cancelled, and no reply."""
     await scene.open()
-    await scene.cancel(await scene.stuck("stuck"))
+    await scene.give_up(await scene.stuck("stuck"))
     await scene.hear_nothing(5, "a call that was given up is answered")
     await scene.echo(5, "after a cancellation calls are not answered")
-
-
-async def _asked(scene: ChannelScene) -> None:
-    """A question is pushed while the call is in flight, and its answer lets the call go on."""
-    await scene.open()
-    call = await scene.say(scene.speaker.call("ask", name="ask"))
-    question = await scene.hear(4, "a handler asks the client, and the question does not come out")
-    await scene.echo(5, "a call is not answered while a question is open")
-    await scene.say(scene.speaker.answer(question, elicit_accept()))
-    await scene.hear_text(4, call, "the user chose to accept", "the question is answered, and the call does not go on")
-
-
-async def _ask_timeout(scene: ChannelScene) -> None:
-    """A question has a deadline that comes long before the one of its call."""
-    await scene.open()
-    (hold,) = await scene.hold("hold")
-    call = await scene.say(scene.speaker.call("ask", name="ask"))
-    await scene.hear(4, "a handler asks the client, and the question does not come out")
-    seconds = scene.config.ask_timeout
-    otherwise = f"nobody answers a question, which has {seconds:g} seconds, and it is not withdrawn"
-    await scene.hear(7, f"{otherwise}: its deadline is earlier than the one before it")
-    failed = await scene.hear(4, "a question was withdrawn, and its call does not fail")
-    if failed.get("id") != call or "error" not in failed:
-        scene.fail(7, f"a question was withdrawn, and then came {shown(failed)}")
-    await scene.cancel(hold)
 
 
 async def _call_timeout(scene: ChannelScene) -> None:
@@ -304,23 +199,6 @@ async def _call_timeout(scene: ChannelScene) -> None:
             scene.fail(7, f"{otherwise}: {shown(failed)}")
     await scene.ended(5, "a call took too long and was ended")
     await scene.echo(5, "after a timeout calls are not answered")
-
-
-async def _unread(scene: ChannelScene) -> None:
-    """A client that does not read costs no memory, and its calls end in time all the same."""
-    await scene.open()
-    call = await scene.say(scene.speaker.call("flood", "token", name="flood"))
-    await scene.started("flood")
-    await scene.ended(7, "a call took too long, and should have been ended although the client does not read")
-    if scene.subject.flooded >= FLOOD / 2:
-        scene.fail(6, f"a handler reported {scene.subject.flooded} bytes to a client that reads nothing")
-    done = 0
-    while "id" not in (message := await scene.hear(6, "what waited for the client does not come when it reads")):
-        if message["params"]["progress"] != done:
-            scene.fail(6, f"report {done} should come next, and what comes is {message['params']['progress']}")
-        done += 1
-    if message["id"] != call or "error" not in message:
-        scene.fail(7, f"a call took too long, and ends with {shown(message)}")
 
 
 async def _announced(scene: ChannelScene) -> None:
@@ -367,20 +245,20 @@ async def _shut_down(scene: ChannelScene) -> None:
     await settled(scene.client.shutdown())
     if listen is not None:
         ended = await scene.hear(9, "the server was shut down, and a stream that listens does not end")
-        if ended.get("id") != listen:
+        if ended.get("id") != listen.said.id:
             scene.fail(9, f"the server was shut down, and a stream that listens ends with {shown(ended)}")
 
 
-_CASES = (
+_CASES: tuple[Case[ChannelScene], ...] = (
     Case("a whole conversation", _conversation, Config(max_message=SMALL)),
-    Case("several events at once", _several_events, applies=lambda adapter: adapter.allows_batch),
-    Case("a handler that goes on by itself", _woken, Config(max_unsent=1)),
-    Case("many calls in flight", _in_flight),
+    Case("several events at once", several_events, applies=lambda adapter: adapter.allows_batch),
+    Case("a handler that goes on by itself", woken, Config(max_unsent=1)),
+    Case("many calls in flight", in_flight),
     Case("a call that is given up", _cancelled),
-    Case("a question that is pushed", _asked, applies=pushes),
-    Case("a question that nobody answers", _ask_timeout, Config(ask_timeout=0.2), applies=pushes, once=True),
+    Case("a question that is pushed", asked, applies=pushes),
+    Case("a question that nobody answers", ask_timeout, Config(ask_timeout=0.2), applies=pushes, once=True),
     Case("calls that take too long", _call_timeout, Config(call_timeout=0.4), once=True),
-    Case("a client that does not read", _unread, SLOW, applies=has_long_reports, once=True),
+    Case("a client that does not read", unread, SLOW, applies=has_long_reports, once=True),
     Case("a change of the registry", _announced),
     Case("a client that leaves", _left),
     Case("a client that reads no more", _deaf),
