@@ -15,7 +15,35 @@ from .facts import principal_of
 from .host import Host, Principal, ServingLoop
 
 
-class Endpoint:
+class Mounted:
+    """What an application has mounted: a server that starts and stops with it."""
+
+    _host: Host
+
+    @property
+    def server(self) -> Server:
+        """The core's server role, to publish changes with or to drive a transport of one's own."""
+        return self._host.server
+
+    async def on_startup(self, app: web.Application | None = None) -> None:
+        """For ``app.on_startup``: with a `hub`, keep in touch with the other workers from now on."""
+        await self._host.on_startup(app)
+
+    async def on_shutdown(self, app: web.Application | None = None) -> None:
+        """For ``app.on_shutdown``: open streams end as their revision wants it, and new requests are refused."""
+        await self._host.on_shutdown(app)
+
+    async def close(self, app: web.Application | None = None) -> None:
+        """For ``app.on_cleanup``: `on_shutdown`, and calls that go on although their client left are cancelled."""
+        await self._host.close(app)
+
+    def _live_with(self, app: web.Application) -> None:
+        app.on_startup.append(self.on_startup)
+        app.on_shutdown.append(self.on_shutdown)
+        app.on_cleanup.append(self.close)
+
+
+class Endpoint(Mounted):
     """Serves `registry` over Streamable HTTP, on every revision of `adapters` that has it.
 
     `adapters`, `config`, `store`, `hub` and `states` are those of `mcp_sansio.Server`. `allowed_origins`
@@ -54,11 +82,6 @@ class Endpoint:
         )
         self._host = Host(server, loop, principal, has_hub=hub is not None)
 
-    @property
-    def server(self) -> Server:
-        """The core's server role, to publish changes with or to drive a transport of one's own."""
-        return self._host.server
-
     def routes(self, path: str = "/mcp") -> list[web.RouteDef]:
         """The routes for `path`, with and without a slash at its end, for ``app.add_routes``.
 
@@ -70,7 +93,7 @@ class Endpoint:
     def setup(self, app: web.Application, path: str = "/mcp") -> None:
         """Serve at `path` of `app`, and start and stop with it."""
         app.add_routes(self.routes(path))
-        _live_with(app, self._host)
+        self._live_with(app)
 
     def app(self, path: str = "/mcp") -> web.Application:
         """An application that serves at `path`, for ``web.run_app`` or ``add_subapp``."""
@@ -78,23 +101,11 @@ class Endpoint:
         self.setup(app, path)
         return app
 
-    async def on_startup(self, app: web.Application | None = None) -> None:
-        """For ``app.on_startup``: with a `hub`, keep in touch with the other workers from now on."""
-        await self._host.on_startup(app)
-
-    async def on_shutdown(self, app: web.Application | None = None) -> None:
-        """For ``app.on_shutdown``: open streams end as their revision wants it, and new requests are refused."""
-        await self._host.on_shutdown(app)
-
-    async def close(self, app: web.Application | None = None) -> None:
-        """For ``app.on_cleanup``: `on_shutdown`, and calls that go on although their client left are cancelled."""
-        await self._host.close(app)
-
     async def _serve(self, request: web.Request) -> web.StreamResponse:
         return await Driver(self._host, request, self._host.server.http_transaction).run()
 
 
-class SseEndpoint:
+class SseEndpoint(Mounted):
     """Serves a registry over the transport that came before Streamable HTTP: a stream, and an address for messages.
 
     `source` is a `Registry`, with the same options as an `Endpoint` has, or an `Endpoint`, whose server is then shared:
@@ -109,11 +120,6 @@ class SseEndpoint:
         self._host = self._endpoint._host
         # Refuses here and now what every request would be refused for.
         self._host.server.pair_transaction(message_path="")
-
-    @property
-    def server(self) -> Server:
-        """See `Endpoint.server`."""
-        return self._host.server
 
     def routes(self, sse_path: str = "/sse", message_path: str = "/messages") -> list[web.RouteDef]:
         """The routes of both addresses; see `Endpoint.routes`. The paths are literal: they take no variables.
@@ -132,25 +138,13 @@ class SseEndpoint:
     def setup(self, app: web.Application, sse_path: str = "/sse", message_path: str = "/messages") -> None:
         """Serve at both paths of `app`, and start and stop with it."""
         app.add_routes(self.routes(sse_path, message_path))
-        _live_with(app, self._host)
+        self._live_with(app)
 
     def app(self, sse_path: str = "/sse", message_path: str = "/messages") -> web.Application:
         """An application that serves at both paths, for ``web.run_app`` or ``add_subapp``."""
         app = web.Application()
         self.setup(app, sse_path, message_path)
         return app
-
-    async def on_startup(self, app: web.Application | None = None) -> None:
-        """See `Endpoint.on_startup`."""
-        await self._host.on_startup(app)
-
-    async def on_shutdown(self, app: web.Application | None = None) -> None:
-        """See `Endpoint.on_shutdown`."""
-        await self._host.on_shutdown(app)
-
-    async def close(self, app: web.Application | None = None) -> None:
-        """See `Endpoint.close`."""
-        await self._host.close(app)
 
     async def _serve(self, path: str, message_path: str, request: web.Request) -> web.StreamResponse:
         prefix = request.path.removesuffix("/").removesuffix(path)
@@ -162,9 +156,3 @@ def _both_spellings(path: str, handler: Any) -> list[web.RouteDef]:
     # Without a redirect, which clients do not follow with a POST.
     bare = path.rstrip("/")
     return [web.route("*", bare, handler), web.route("*", f"{bare}/", handler)]
-
-
-def _live_with(app: web.Application, host: Host) -> None:
-    app.on_startup.append(host.on_startup)
-    app.on_shutdown.append(host.on_shutdown)
-    app.on_cleanup.append(host.close)
