@@ -6,38 +6,17 @@ Whatever happens, nothing may be left of it: `serving` and `listening` wait for 
 from __future__ import annotations
 
 import asyncio
-import struct
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from socket import SO_LINGER, SOL_SOCKET
 from typing import Any
 
-import attrs
-
 import bakery
+from by_hand import Request
 from mcp_sansio import Adapter, AdapterSet, Config
-from mcp_sansio.wire.json import decode, encode
 from sockets import PATIENCE, Endpoint, Site, SseEndpoint, serving, web
 
 # After `sockets`, which leaves the module out where the binding is not installed.
 from mcp_sansio_aiohttp import Client  # isort: skip
-
-__all__ = [
-    "Client",
-    "Request",
-    "adapter_of",
-    "baking",
-    "calling",
-    "event_stream",
-    "initialized",
-    "json_reply",
-    "listening",
-    "plain",
-    "reset",
-    "result",
-]
-
-JSON = Any
 
 
 def adapter_of(version: str | None) -> Adapter | None:
@@ -63,21 +42,6 @@ def calling(site: Site | str, version: str | None = None, path: str = "/mcp", **
 
 
 # By hand
-
-
-@attrs.frozen
-class Request:
-    """A request as it came over the socket."""
-
-    method: str
-    path: str
-    headers: Mapping[str, str]
-    body: bytes
-
-    @property
-    def message(self) -> JSON:
-        """The message in it."""
-        return decode(self.body) if self.body else None
 
 
 Answer = Callable[[Request, asyncio.StreamWriter], Awaitable[None]]
@@ -118,40 +82,3 @@ async def _request(reader: asyncio.StreamReader) -> Request | None:
     headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
     method, path, _ = first.split(" ")
     return Request(method, path, headers, await reader.readexactly(int(headers.get("content-length", 0))))
-
-
-def plain(status: int, *headers: str, body: bytes = b"") -> bytes:
-    """A response with that body."""
-    lines = [f"HTTP/1.1 {status} Whatever", f"Content-Length: {len(body)}", *headers]
-    return "".join(f"{line}\r\n" for line in lines).encode() + b"\r\n" + body
-
-
-def json_reply(message: JSON, *headers: str, status: int = 200) -> bytes:
-    """A response that is a message."""
-    body = message if isinstance(message, bytes) else encode(message)
-    return plain(status, "Content-Type: application/json", *headers, body=body)
-
-
-def event_stream(*messages: JSON) -> bytes:
-    """The head of a stream, and `messages` on it. It ends when the connection does."""
-    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n"
-    return head + b"".join(b"data: " + encode(message) + b"\n\n" for message in messages)
-
-
-def reset(writer: asyncio.StreamWriter) -> None:
-    """Reset the connection."""
-    writer.get_extra_info("socket").setsockopt(SOL_SOCKET, SO_LINGER, struct.pack("ii", 1, 0))
-    writer.transport.abort()
-
-
-def result(request: Request, text: str = "done") -> JSON:
-    """The response that says `text` to the call of a tool."""
-    held = {"resultType": "complete", "content": [{"type": "text", "text": text}]}
-    return {"jsonrpc": "2.0", "id": request.message["id"], "result": held}
-
-
-def initialized(request: Request, version: str) -> JSON:
-    """The response to a handshake."""
-    info = {"name": "by hand", "version": "0"}
-    held = {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": info}
-    return {"jsonrpc": "2.0", "id": request.message["id"], "result": held}

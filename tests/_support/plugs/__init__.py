@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 import attrs
 import pytest
 
+from flags import Flag
 from mcp_sansio import Config, Registry, Server
 from worlds import World
 
@@ -127,11 +128,18 @@ class ChannelServer(Plug):
 
 
 class Ended:
-    """What a test may ask of a server on descriptors. A plug makes one of its own."""
+    """What a test may ask of a server on descriptors. Its plug raises `flag` when it has ended."""
+
+    def __init__(self) -> None:
+        self.flag = Flag()
 
     def wait(self, seconds: float) -> bool:
         """Whether it ends by itself within that time. What it failed with raises."""
-        raise NotImplementedError
+        try:
+            self.flag.seen(seconds)
+        except AssertionError:
+            return False
+        return True
 
 
 class ChannelClient(Plug):

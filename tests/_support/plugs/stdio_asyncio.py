@@ -13,21 +13,6 @@ from plugs import ChannelClient, ChannelServer, Ended
 from worlds import Asyncio, in_a_thread
 
 
-class StdioEnded(Ended):
-    """A task that serves."""
-
-    def __init__(self) -> None:
-        self.ended = Flag()
-
-    def wait(self, seconds: float) -> bool:
-        """See `Ended.wait`."""
-        try:
-            self.ended.seen(seconds)
-        except AssertionError:
-            return False
-        return True
-
-
 class StdioServer(ChannelServer):
     """`run_stdio` and `serve_stdio`."""
 
@@ -41,9 +26,9 @@ class StdioServer(ChannelServer):
         from mcp_sansio_stdio import serve_stdio
 
         async def serve(ready: Any, stop: Flag) -> None:
-            ended = StdioEnded()
+            ended = Ended()
             serving = asyncio.ensure_future(serve_stdio(served, source, sink, **options))
-            serving.add_done_callback(lambda _: ended.ended.set())
+            serving.add_done_callback(lambda _: ended.flag.set())
             ready(ended)
             stopping = asyncio.ensure_future(stop.wait())
             await asyncio.wait([serving, stopping], return_when=asyncio.FIRST_COMPLETED)

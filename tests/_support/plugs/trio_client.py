@@ -29,21 +29,6 @@ class TrioClient(HttpClient):
         return Client(url, adapter, **options)
 
 
-class TrioEnded(Ended):
-    """A task that serves."""
-
-    def __init__(self) -> None:
-        self.ended = Flag()
-
-    def wait(self, seconds: float) -> bool:
-        """See `Ended.wait`."""
-        try:
-            self.ended.seen(seconds)
-        except AssertionError:
-            return False
-        return True
-
-
 class TrioStdioServer(ChannelServer):
     """`run_stdio` and `serve_stdio`."""
 
@@ -59,7 +44,7 @@ class TrioStdioServer(ChannelServer):
         from mcp_sansio_trio import serve_stdio
 
         async def serve(ready: Callable[[Any], None], stop: Flag) -> None:
-            ended = TrioEnded()
+            ended = Ended()
 
             failed: list[Exception] = []
 
@@ -69,7 +54,7 @@ class TrioStdioServer(ChannelServer):
                 except Exception as error:
                     failed.append(error)  # raised below: the nursery would put it in a group
                 finally:
-                    ended.ended.set()
+                    ended.flag.set()
 
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(serve_it)

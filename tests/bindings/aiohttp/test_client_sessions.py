@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 import speak
-from callers import Client, Request, calling, json_reply, listening, plain, result
+from by_hand import Request, json_reply, plain, result
+from callers import Client, calling, listening
 from mcp_sansio import (
     ConnectionLost,
     Known,

@@ -13,7 +13,8 @@ import pytest
 import mcp_sansio
 import speak
 import support
-from callers import Request, baking, json_reply, listening, plain
+from by_hand import Request, json_reply, plain
+from callers import baking, listening
 
 BINDING = support.need("mcp_sansio_aiohttp")
 PACKAGES = [str(Path(str(package.__file__)).parents[1]) for package in (mcp_sansio, BINDING)]
