@@ -74,7 +74,7 @@ async def test_the_wire_and_the_headers() -> None:
 @pytest.mark.parametrize(
     ("words", "status", "error"),
     [
-        (["http://127.0.0.1:9/"], 3, "Cannot connect to host 127.0.0.1:9"),
+        (["http://127.0.0.1:9/"], 3, "cannot connect to http://127.0.0.1:9 ("),
         (["ftp://a.example/"], 2, "not an http or https URL"),
         (["http://127.0.0.1:9/", "-H", "a b: c"], 2, "not the name of a header"),
         (["http://127.0.0.1:9/", "-H", "Bearer"], 2, "argument -H/--header: 'Bearer' has no ':' after a name"),
