@@ -87,6 +87,17 @@ def test_of_bytes_keeps_no_secret_and_nothing_large(pair: tuple[bytes, bytes]) -
     assert dict(second) == dict(first) == {"host": "a", pair[0].decode().lower(): pair[1].decode()}
 
 
+def test_of_bytes_gives_each_its_own_credentials() -> None:
+    host = (b"host", b"a")
+    both = [Headers.of_bytes([(b"Authorization", token), host, (b"COOKIE", b"c")]) for token in (b"one", b"two")]
+    assert [dict(headers) for headers in both] == [
+        {"host": "a", "authorization": token, "cookie": "c"} for token in ("one", "two")
+    ]
+    assert dict(Headers.of_bytes([host])) == {"host": "a"}
+    twice = Headers.of_bytes([(b"Cookie", b"a=b"), host, (b"cookie", b"c=d")])
+    assert (dict(twice), twice.size) == ({"host": "a", "cookie": "a=b, c=d"}, len("hostacookiea=b, c=d"))
+
+
 def test_headers_are_not_changed() -> None:
     source = {"A": "1"}
     headers: Any = Headers(source)
