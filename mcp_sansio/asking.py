@@ -89,8 +89,11 @@ def list_roots() -> InputRequest:
 
 
 def elicit_accept(content: Mapping[str, JSON] | None = None) -> dict[str, JSON]:
-    """The client's "yes", with the `content` of the form."""
-    return {"action": "accept", "content": dict(content or {})}
+    """The client's "yes", with the `content` of the form. Raises ``TypeError`` for content that is no mapping."""
+    try:
+        return {"action": "accept", "content": dict(content or {})}
+    except (TypeError, ValueError):
+        raise TypeError(f"what is accepted is a mapping, the fields of the form, not {content!r}") from None
 
 
 def elicit_accept_defaults(request: InputRequest, content: Mapping[str, JSON] | None = None) -> dict[str, JSON]:
@@ -106,7 +109,7 @@ def elicit_accept_defaults(request: InputRequest, content: Mapping[str, JSON] | 
         for name, field in (fields.items() if isinstance(fields, Mapping) else ())
         if isinstance(field, Mapping) and "default" in field
     }
-    return elicit_accept({**defaults, **(content or {})})
+    return elicit_accept({**defaults, **elicit_accept(content)["content"]})
 
 
 def elicit_decline() -> dict[str, JSON]:

@@ -18,9 +18,16 @@ from .calls import OutgoingCall
 from .driver import ClientDriver, OnProgress
 from .known import Known
 from .lists import LISTS
-from .options import CallOptions
+from .options import CallOptions, fault_of_arguments, fault_of_call_options
 
 T = TypeVar("T")
+#: The methods that take the options of a call, for messages.
+_METHODS: Mapping[Operation, str] = {
+    Operation.CALL_TOOL: "call_tool",
+    Operation.READ_RESOURCE: "read_resource",
+    Operation.GET_PROMPT: "get_prompt",
+    Operation.COMPLETE: "complete",
+}
 
 
 class ClientApi(ClientDriver):
@@ -58,14 +65,23 @@ class ClientApi(ClientDriver):
         return self._engine.known
 
     def _end_of(
-        self, operation: Operation, params: Mapping[str, JSON], *, on_progress: OnProgress | None = None, **options: Any
+        self,
+        operation: Operation,
+        params: Mapping[str, JSON],
+        /,
+        *,
+        on_progress: OnProgress | None = None,
+        **options: Any,
     ) -> Awaitable[OutgoingCall]:
-        """A call once it has ended. `options` are those of `ClientEngine.call`."""
+        """A call once it has ended. `options` are those of `CallOptions`; raises ``TypeError`` for others."""
         wanted = on_progress or self._on_progress
-        call = self._engine.call(operation, params, wants_progress=wanted is not None, **options)
+        try:
+            call = self._engine.call(operation, params, wants_progress=wanted is not None, **options)
+        except TypeError as error:
+            raise fault_of_call_options(_METHODS.get(operation, operation), options) or error from None
         return self._wait(call, wanted)
 
-    async def _perform(self, operation: Operation, params: Mapping[str, JSON], **options: Any) -> Mapping[str, JSON]:
+    async def _perform(self, operation: Operation, params: Mapping[str, JSON], /, **options: Any) -> Mapping[str, JSON]:
         """The raw result of a call."""
         return (await self._end_of(operation, params, **options)).result()
 
@@ -120,7 +136,10 @@ class ClientApi(ClientDriver):
         read the questions with ``client.adapter.client_input_requests``, and call again with `input_responses` and
         `request_state`. A tool that failed is a result too: see ``is_error``.
         """
-        params = {"name": name, "arguments": dict(arguments or {})}
+        try:
+            params = {"name": name, "arguments": dict(arguments or {})}
+        except (TypeError, ValueError):
+            raise fault_of_arguments("call_tool", arguments) from None
         return await self._run(Operation.CALL_TOOL, params, CallToolResult, options)
 
     async def read_resource(self, uri: str, **options: Unpack[CallOptions]) -> ReadResourceResult | dict[str, JSON]:
@@ -131,7 +150,10 @@ class ClientApi(ClientDriver):
         self, name: str, arguments: Mapping[str, str] | None = None, **options: Unpack[CallOptions]
     ) -> GetPromptResult | dict[str, JSON]:
         """The prompt `name`. `options`, and what comes back where the server asks, are as for `call_tool`."""
-        params = {"name": name, "arguments": dict(arguments or {})}
+        try:
+            params = {"name": name, "arguments": dict(arguments or {})}
+        except (TypeError, ValueError):
+            raise fault_of_arguments("get_prompt", arguments) from None
         return await self._run(Operation.GET_PROMPT, params, GetPromptResult, options)
 
     async def _run(

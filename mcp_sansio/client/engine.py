@@ -393,4 +393,6 @@ def _window(adapters: Adapter | AdapterSet | None) -> AdapterSet:
         return AdapterSet.default()
     if isinstance(adapters, str):  # the type checker sees that, and not everybody has one
         raise TypeError(f"a revision is chosen by an adapter: AdapterSet.default().by_version[{adapters!r}]")
+    if not isinstance(adapters, Adapter | AdapterSet):
+        raise TypeError(f"what may be spoken is an Adapter or an AdapterSet, not {adapters!r}")
     return adapters if isinstance(adapters, AdapterSet) else AdapterSet([adapters])

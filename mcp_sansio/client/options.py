@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypedDict
 
+import attrs
+
 from mcp_sansio.types import JSON, Implementation, LogLevel
 
 from .config import ClientConfig
@@ -12,6 +14,10 @@ from .driver import OnAsk, OnChange, OnLog, OnProgress
 from .known import Known
 
 _CALLBACKS = ("on_ask", "on_progress", "on_log", "on_change")
+#: What may be taken for an option, and is a limit.
+_LIMITS = frozenset(field.name for field in attrs.fields(ClientConfig))
+#: The methods whose callers give arguments to what the server runs.
+_WITH_ARGUMENTS = frozenset({"call_tool", "get_prompt"})
 
 
 class ClientOptions(TypedDict, total=False):
@@ -52,13 +58,43 @@ class CallOptions(TypedDict, total=False):
     request_state: str | None
 
 
+def check_client_options(options: Mapping[str, Any]) -> None:
+    """Raises ``TypeError`` for what is no option of `ClientOptions`, and for a callback that cannot be called."""
+    for name in options.keys() - ClientOptions.__optional_keys__:
+        if name in _LIMITS:
+            raise TypeError(f"a client has no option {name!r}: limits are config=ClientConfig({name}=…)")
+        known = ", ".join(ClientOptions.__annotations__)
+        raise TypeError(f"a client has no option {name!r}; every client has {known}")
+    for name in _CALLBACKS:
+        callback = options.get(name)
+        if callback is not None and not callable(callback):
+            raise TypeError(f"{name} must be a function, not {callback!r}")
+
+
+def fault_of_call_options(method: str, options: Mapping[str, Any]) -> TypeError | None:
+    """What is wrong with the names of the `options` that `method` of a client was given, if anything is."""
+    name = next((name for name in options if name not in CallOptions.__optional_keys__), None)
+    if name is None:
+        return None
+    text = f"{method}() has no option {name!r}; there are {', '.join(CallOptions.__annotations__)}"
+    if method in _WITH_ARGUMENTS:
+        text += f". Arguments go into a dictionary: {method}(…, {{{name!r}: …}})"
+    return TypeError(text)
+
+
+def fault_of_arguments(method: str, arguments: object) -> TypeError:
+    """The `arguments` that `method` was given are no mapping."""
+    return TypeError(f"{method}() takes the arguments as a dictionary, such as {{'name': …}}, not {arguments!r}")
+
+
 def callbacks_of(options: Mapping[str, Any]) -> dict[str, Any]:
     """The options of a `ClientDriver`."""
     return {name: options[name] for name in _CALLBACKS if name in options}
 
 
 def engine_options_of(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of a `ClientEngine`."""
+    """The options of a `ClientEngine`. Raises as `check_client_options` does."""
+    check_client_options(options)
     own = {name: value for name, value in options.items() if name not in _CALLBACKS}
     return {
         **own,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, TypeVar, Unpack, get_args
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, Unpack, get_args
 
 import attrs
 
@@ -13,7 +13,7 @@ from mcp_sansio.changes import Change
 from mcp_sansio.client.api import ClientApi, Listening
 from mcp_sansio.client.blocking_api import BlockingApi, BlockingListening
 from mcp_sansio.client.callbacks import Work
-from mcp_sansio.client.options import ClientOptions, callbacks_of, engine_options_of
+from mcp_sansio.client.options import ClientOptions, callbacks_of, check_client_options, engine_options_of
 from mcp_sansio.registry import Registry
 from mcp_sansio.server.config import Config
 
@@ -58,9 +58,14 @@ def connect(
 
     For a server with other options give its `Simulation` for the registry, and for another client of the same server
     ``client.simulation``. Raises ``ValueError`` for a revision or an `over` that there is not, or a pair of endpoints
-    for none but revisions without a handshake, and ``TypeError`` where a simulation and the test are not of one kind,
-    plain or on a loop.
+    for none but revisions without a handshake, and ``TypeError`` for what is no option, and where a simulation and the
+    test are not of one kind, plain or on a loop.
     """
+    if not isinstance(revision, str | Adapter | AdapterSet | None):
+        raise TypeError(
+            f"revision is a name, an Adapter or an AdapterSet, not {revision!r}; callbacks have names: on_ask=…"
+        )
+    check_client_options(options)
     if over not in get_args(Over):
         raise ValueError(f"over={over!r} is none of {', '.join(get_args(Over))}")
     adapters = AdapterSet.default().only(revision) if isinstance(revision, str) else revision
@@ -104,6 +109,14 @@ class Connection:
     def __init__(self, sides: _Sides) -> None:
         self._sides = sides
         self._entered: list[tuple[Any, JoinedClient]] = []
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            text = f"{type(self).__name__!r} object has no attribute {name!r}"
+            if hasattr(PlainClient, name):
+                text += ": enter it for a client, as in `with connect(…) as client`"
+            raise AttributeError(text, name=name, obj=self)
 
     def __enter__(self) -> PlainClient:
         return PlainClient(self._enter(Scheduler()))
