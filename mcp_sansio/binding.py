@@ -23,7 +23,8 @@ from typing import (
 )
 
 import msgspec
-from msgspec.inspect import CustomType
+from msgspec.inspect import CustomType, Metadata
+from msgspec.inspect import UnionType as UnionInfo
 
 from . import types as records
 from .errors import DeclarationError, McpError
@@ -35,7 +36,7 @@ from .signature import EMPTY, Param, Signature, sorted_parameters
 from .typed import REFUSED, Typed, spelled, type_text
 from .types import JSON
 from .wire.json import plain
-from .wording import kinds_of, path_text
+from .wording import kinds_of, path_text, readings, short
 
 __all__ = ["ArgumentsInvalid", "Bound", "ResultInvalid"]
 
@@ -154,12 +155,16 @@ def _typed_input(name: str, params: Sequence[Param], lax: bool) -> tuple[dict[st
     schema = _checked(name, published(typed, name))
     del schema["title"]
     for param, its in zip(params, types, strict=True):
-        _publish_default(schema["properties"][param.name], param, its)
+        _publish_default(schema["properties"][param.name], param, its, _place(name, param))
     return schema, _parse_of(name, typed, msgspec.structs.asdict, lax)
 
 
+def _place(name: str, param: Param) -> str:
+    return f"{name}, parameter {param.name!r}"
+
+
 def _typed_param(name: str, param: Param) -> Typed:
-    where = f"{name}, parameter {param.name!r}"
+    where = _place(name, param)
     if param.type is EMPTY:
         advice = f"give it one, like {param.name}: str, or {param.name}: Exchange for the context of the call"
         if param.name == "self":
@@ -180,16 +185,36 @@ def _struct_field(param: Param, typed: Typed) -> Any:
     return (param.name, typed.type, msgspec.field(default_factory=lambda: param.default))
 
 
-def _publish_default(schema: dict[str, JSON], param: Param, typed: Typed) -> None:
-    """Say the default, unless it is the function's own affair: no JSON, or refused by the type (`x: int = None`)."""
+#: Types of defaults that are meant as what they are. None, a boolean or an object of any class may stand for nothing.
+_WRITTEN = (str, int, float, list, dict)
+
+
+def _publish_default(schema: dict[str, JSON], param: Param, typed: Typed, where: str) -> None:
+    """Say the default, unless it is the function's own affair: no JSON, or refused by the type (`x: int = None`).
+
+    Raises `DeclarationError` for one of another kind: the function would be given what no caller may give it.
+    """
     if param.default is EMPTY:
         return
     try:
         wire = msgspec.json.decode(msgspec.json.encode(param.default, enc_hook=_dumped))
     except (TypeError, ValueError, RecursionError):
         return
-    if not examined(typed.info, wire, output=True)[1]:
+    faults = examined(typed.info, wire, output=True)[1]
+    if not faults:
         schema["default"] = wire
+    elif type(param.default) in _WRITTEN and not _may_be(typed.info, wire):
+        text = f"the default {short(repr(param.default))} does not fit its type: {faults[0][1]}"
+        raise DeclarationError(f"{where}: {text}")
+
+
+def _may_be(info: Any, wire: JSON) -> bool:
+    """Whether a type takes values of the kind that `wire` is. What a class is in JSON may be for the class to say."""
+    while isinstance(info, Metadata):
+        info = info.type
+    if isinstance(info, UnionInfo):
+        return any(_may_be(member, wire) for member in info.types)
+    return isinstance(info, CustomType) or not set(readings(wire)).isdisjoint(kinds_of(info))
 
 
 def _checked(name: str, schema: Mapping[str, JSON]) -> dict[str, JSON]:

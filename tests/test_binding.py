@@ -315,6 +315,51 @@ class TestParameters:
         assert parsed["b"] is marker
         assert faults(bound, {"c": None}) == [("$.c", "must be an integer, not null")]
 
+    @pytest.mark.parametrize(
+        ("annotation", "default", "text"),
+        [
+            (int, "two", "'two' does not fit its type: must be an integer, not a string"),
+            (int, 1.5, "1.5 does not fit its type: must be an integer, not a number"),
+            (str, 5, "5 does not fit its type: must be a string, not an integer"),
+            (list[int], {}, "{} does not fit its type: must be an array, not an object"),
+            (Item, [], "[] does not fit its type: must be an object, not an array"),
+            (int | None, "two", "'two' does not fit its type: must be an integer or null, not a string"),
+            (Annotated[int, msgspec.Meta(ge=1)], "", "'' does not fit its type: must be an integer, not a string"),
+            (Literal[1, 2], "1", "'1' does not fit its type: must be one of 1, 2"),
+            (datetime.date, 0, "0 does not fit its type: must be a string, not an integer"),
+        ],
+    )
+    def test_a_default_of_another_kind_is_a_mistake(self, annotation: Any, default: Any, text: str) -> None:
+        def run(a: str, n: Any = default) -> None: ...
+
+        run.__annotations__["n"] = annotation
+        for lax in (False, True):
+            if lax and annotation in (list[int], Item):
+                continue
+            with pytest.raises(DeclarationError) as refused:
+                bind(run, lax_strings=lax)
+            assert str(refused.value) == f"run, parameter 'n': the default {text}"
+
+    @pytest.mark.parametrize(
+        ("annotation", "default"),
+        [
+            (Annotated[int, msgspec.Meta(ge=1)], 0),
+            (Literal["rye", "wheat"], ""),
+            (datetime.date, ""),
+            (int, None),
+            (int, False),
+            (str, False),
+            (int, next(iter(Colour))),
+        ],
+    )
+    def test_a_default_that_stands_for_nothing_is_the_functions_own_affair(self, annotation: Any, default: Any) -> None:
+        def run(n: Any = default, m: int = 1) -> None: ...
+
+        run.__annotations__["n"] = annotation
+        bound = bind(run)
+        assert "default" not in bound.input_schema["properties"]["n"]
+        assert bound.parse({})["n"] is default
+
     def test_classes_of_the_function_around_are_found(self) -> None:
         @attrs.define
         class Local:
