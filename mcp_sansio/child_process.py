@@ -30,6 +30,7 @@ _KEPT = 8 * 2**10
 _AFTERMATH = 0.5
 #: Characters of it that go into an error's text.
 _QUOTED = 2000
+_ENDS_WITH = "; its error output ends with:\n"
 
 
 def child_environment(own: Mapping[str, str], added: Mapping[str, str] | None) -> dict[str, str]:
@@ -72,7 +73,12 @@ class LastWords:
     def after(self, event: str) -> str:
         """What has happened to the server, in words for people, with the last of what it said."""
         said = str(self).strip()[-_QUOTED:]
-        return f"{event}; its error output ends with:\n{said}" if said else f"{event}; it wrote no errors"
+        return f"{event}{_ENDS_WITH}{said}" if said else f"{event}; it wrote no errors"
+
+
+def without_last_words(text: str) -> str:
+    """What `LastWords.after` says has happened, for somebody who has read the error output as it came."""
+    return text.partition(_ENDS_WITH)[0]
 
 
 class Child(Protocol):

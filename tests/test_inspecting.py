@@ -29,7 +29,7 @@ from mcp_sansio import (
 from mcp_sansio.inspecting import Command, Terminal
 from mcp_sansio.inspecting.describing import printable, words_of
 from mcp_sansio.inspecting.questions import answering
-from mcp_sansio.inspecting.words import WordFault, arguments_of, resolved
+from mcp_sansio.inspecting.words import WordFault, arguments_of, doubt_of, resolved
 from mcp_sansio.testing import connect
 
 NEWEST = speak.VERSIONS[0]
@@ -198,6 +198,21 @@ class TestACall:
         run = Run("server", "--call", "price", "order=two")
         assert (run.status, run.lines) == (2, [])
         assert run.errors.getvalue() == "error: order=two: 'order' must be object, written as JSON\n"
+
+    @pytest.mark.parametrize("words", [["nota=5"], ['{"nota": 5}']])
+    def test_with_an_argument_that_there_is_not(self, words: list[str]) -> None:
+        run = Run("server", "--call", "price", *words)
+        named, refused = run.errors.getvalue().splitlines() + run.lines
+        assert (run.status, named) == (1, "price: there is no argument 'nota'; there are order, note")
+        assert "order" in refused
+
+    def test_with_an_argument_beside_the_others_that_there_is_not(self) -> None:
+        run = Run("server", "--call", "price", 'order={"loaves": 2}', "nota=5")
+        assert (run.status, run.lines) == (0, ["2 rye: 6 euros"])
+        assert run.errors.getvalue() == "price: there is no argument 'nota'; there are order, note\n"
+
+    def test_with_an_argument_where_there_is_none(self) -> None:
+        assert Run("server", "--call", "fail", "a=1").errors.getvalue() == "fail: it has no arguments\n"
 
     def test_that_reports_and_gives_more_than_text(self) -> None:
         run = Run("server", "--call", "everything")
@@ -441,6 +456,18 @@ class TestWords:
         with pytest.raises(WordFault) as raised:
             arguments_of([word], SCHEMA)
         assert str(raised.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{"additionalProperties": True}, {"additionalProperties": {"type": "string"}}, {"anyOf": [{}]}, {"properties": 5}],
+)
+def test_what_a_schema_may_have_is_not_doubted(more: Any) -> None:
+    schema = {"type": "object", "properties": {"film": {}}}
+    assert doubt_of({"fim": 1}, schema) == "there is no argument 'fim'; there are film"
+    assert doubt_of({"film": 1}, schema) is None
+    assert doubt_of({"fim": 1}, {**schema, **more}) is None
+    assert doubt_of({"fim": 1}, None) is None
 
 
 @pytest.mark.parametrize(

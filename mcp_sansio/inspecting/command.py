@@ -12,6 +12,7 @@ from math import inf
 from typing import Any, TextIO
 
 from mcp_sansio.adapters.selection import AdapterSet
+from mcp_sansio.child_process import without_last_words
 from mcp_sansio.client.api import ClientApi
 from mcp_sansio.client.config import ClientConfig
 from mcp_sansio.errors import CallTimeout, ConnectionLost, McpError, NegotiationFailed, ServerError, ToolError
@@ -30,7 +31,7 @@ from .describing import (
     tool_lines,
 )
 from .questions import answering
-from .words import arguments_of, pair_of
+from .words import arguments_of, doubt_of, pair_of
 
 #: Exit statuses. Those of a wrong command line (2) and of an interruption (130) are everybody's.
 DONE, FAILED, USAGE, UNREACHABLE, INTERRUPTED = 0, 1, 2, 3, 130
@@ -221,7 +222,11 @@ class _Session:
         if self._options.call:
             name, *words = self._options.call
             schema = next((tool.input_schema for tool in await client.list_tools() if tool.name == name), None)
-            self._show_result(await client.call_tool(name, arguments_of(words, schema)))
+            arguments = arguments_of(words, schema)
+            doubt = doubt_of(arguments, schema)
+            if doubt is not None:  # what it means is for the server to say
+                self._terminal.warn(printable(f"{name}: {doubt}"))
+            self._show_result(await client.call_tool(name, arguments))
         elif self._options.prompt:
             name, *words = self._options.prompt
             self._show_result(await client.get_prompt(name, arguments_of(words, _TEXTS)))
@@ -273,7 +278,7 @@ class _Session:
             kept = {name: value for name, value in details.items() if value is not None}
             self._print_json({"error": {"kind": type(error).__name__, "message": str(error), **kept}})
         else:
-            self._terminal.warn(printable(f"error: {error}"))
+            self._terminal.warn(printable(f"error: {without_last_words(str(error))}"))
 
     # What the server has to say meanwhile
 

@@ -11,6 +11,8 @@ from mcp_sansio.wire.json import JsonError, decode
 
 #: How many references are followed from one to the next; those of a circle are more.
 _MOST_REFERENCES = 16
+#: Where a schema may have further properties, besides ``properties``.
+_MORE = frozenset({"$ref", "allOf", "anyOf", "oneOf", "if", "dependentSchemas", "patternProperties"})
 
 
 class WordFault(ValueError):
@@ -36,6 +38,23 @@ def arguments_of(words: Sequence[str], schema: Mapping[str, JSON] | None) -> dic
             raise WordFault(f"{word!r} is no argument: write name=value, or a JSON object")
         arguments[name] = value_of(value, resolved(known.get(name, other), schema), name)
     return arguments
+
+
+def doubt_of(arguments: Mapping[str, JSON], schema: Mapping[str, JSON] | None) -> str | None:
+    """Which of `arguments` is none that `schema` names, if there is one: misspelt, as a rule, and left aside.
+
+    A schema that has others, or may have them in another place, says nothing of it.
+    """
+    schema = schema or {}
+    properties = schema.get("properties")
+    if not isinstance(properties, Mapping) or schema.get("additionalProperties") or schema.keys() & _MORE:
+        return None
+    unknown = next((name for name in arguments if name not in properties), None)
+    if unknown is None:
+        return None
+    return (
+        f"there is no argument {unknown!r}; there are {', '.join(properties)}" if properties else "it has no arguments"
+    )
 
 
 def pair_of(word: str, mark: str) -> tuple[str, str]:

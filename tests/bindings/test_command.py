@@ -94,6 +94,12 @@ def test_what_goes_wrong(command: list[str], words: list[str], status: int, erro
     assert (done[0], error in done[2], "Traceback" in done[2]) == (status, True, False)
 
 
+def test_what_a_failing_server_wrote_is_shown_once(command: list[str]) -> None:
+    status, output, errors = run(command, "--", sys.executable, "-c", "import sys; sys.exit('no oven')")
+    assert (status, output) == (3, "")
+    assert sorted(errors.splitlines()) == ["error: the server exited with status 1", "no oven"]
+
+
 def test_an_interruption_leaves_nothing(command: list[str]) -> None:
     pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with core_site(build) as site:

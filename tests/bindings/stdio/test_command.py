@@ -52,6 +52,12 @@ def test_a_call_with_a_question() -> None:
     assert run("--call", "order", "loaves=3", *SERVER)[:2] == (0, "not ordered: cancel\n")
 
 
+def test_what_a_failing_server_wrote_is_shown_once() -> None:
+    status, output, errors = run("--", sys.executable, "-c", "import sys; sys.exit('no oven')")
+    assert (status, output) == (3, "")
+    assert sorted(errors.splitlines()) == ["error: the server exited with status 1", "no oven"]
+
+
 def test_the_wire_and_the_servers_errors() -> None:
     code = "sys.stderr.write('starting'); sys.stderr.flush(); text(request(), 'ok'); hear()"
     status, output, errors = run("-v", "--call", "any", "--", sys.executable, "-S", "-c", f"{PRELUDE}{code}")
