@@ -127,13 +127,18 @@ class Task:
     """A coroutine that runs beside others: an `mcp_sansio.driving.Task`.
 
     `soon` runs a function a little later; each step is taken by it. `outside` has a job done. What the coroutine
-    returned is `value`, and what it raised `error`, which is logged where nobody asked to be called back.
+    raised is logged where nobody asked to be called back.
     """
+
+    value: Any
+    """What the coroutine returned; ``None`` until then."""
+    error: BaseException | None
+    """What it raised: `Cancelled` where it was cancelled, and ``None`` where it returned, or still runs."""
 
     def __init__(self, work: Awaitable[Any], soon: Soon, outside: Outside) -> None:
         self.ended = Event()
-        self.value: Any = None
-        self.error: BaseException | None = None
+        self.value = None
+        self.error = None
         self._steps: Generator[Any, None, Any] = work.__await__()
         self._soon = soon
         self._outside = outside

@@ -63,8 +63,8 @@ async def check_channel_client(
     """Check the driver of a channel's client against the rules of docs/write-a-transport.md, "A client".
 
     ``open_client(adapter, options)`` is a context manager, with or without ``async``. It makes a client of that
-    revision with those options, and gives a `ChannelServer` at the other end of its channel. When it is left, the
-    client is closed. The rest is as for `check_channel`.
+    revision with those `ClientOptions`, and gives a `ChannelServer` at the other end of its channel. When it is left,
+    the client is closed. The rest is as for `check_channel`.
     """
     await run_all(_CASES, ClientScene, partial(_with_options, open_client), adapters, patience)
 
