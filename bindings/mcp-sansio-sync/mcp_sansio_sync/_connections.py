@@ -52,7 +52,7 @@ class Exchange:
             _at_work.exchange = None
         with self._lock:
             self._response = response
-            if self._is_cut:
+            if self._is_cut or response.status == 101:  # whose connection is none of HTTP any more
                 response.close()
         return response
 
