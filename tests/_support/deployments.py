@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, asynccontextmanager
 from pathlib import Path
@@ -143,3 +145,28 @@ async def postgres(folder: Path, servers: Servers) -> AsyncIterator[Deployment]:
 
 Open = Callable[[Path, Servers], AbstractAsyncContextManager[Deployment]]
 DEPLOYMENTS: dict[str, Open] = {"memory": memory, "sqlite": sqlite, "redis": redis, "postgres": postgres}
+
+
+def used_in_loops_that_are_closed(module: str, name: str, where: str) -> subprocess.CompletedProcess[str]:
+    """A process that uses one store of that class in three event loops, each closed with its tasks as they are.
+
+    It says for each whether a record was created, and how many messages were heard.
+    """
+    code = (
+        "import asyncio, sys\n"
+        f"from {module} import {name}\n"
+        f"store = {name}(sys.argv[1], namespace=sys.argv[2])\n"
+        "async def main(number):\n"
+        "    made = await store.create(f'k{number}', {}, ttl=60)\n"
+        "    poll = asyncio.ensure_future(store.hub.poll('t', await store.hub.position('t')))\n"
+        "    await store.hub.publish('t', b'x')\n"
+        "    print(made, len(await asyncio.wait_for(poll, 20)))\n"
+        "    asyncio.ensure_future(store.hub.poll('t', await store.hub.position('t')))\n"
+        "    await asyncio.sleep(0.05)\n"
+        "for number in range(3):\n"
+        "    loop = asyncio.new_event_loop()\n"
+        "    loop.run_until_complete(main(number))\n"
+        "    loop.close()\n"
+    )
+    command = [sys.executable, "-c", code, where, namespace()]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60)

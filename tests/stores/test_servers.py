@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import support
-from deployments import Servers, namespace
+from deployments import Servers, namespace, used_in_loops_that_are_closed
 from engine_servers import EngineServer, running
 from mcp_sansio import SessionRecord, StoreTooNew, StoreUnavailable
 
@@ -220,25 +220,7 @@ def test_an_unopened_store_opens_with_its_use_and_closes_with_the_loop(engine: s
 
 
 def test_a_loop_that_is_closed_without_a_word_does_not_end_a_store(engine: str, server: EngineServer) -> None:
-    module, name = CLASSES[engine]
-    code = (
-        "import asyncio, sys\n"
-        f"from {module} import {name}\n"
-        f"store = {name}(sys.argv[1], namespace=sys.argv[2])\n"
-        "async def main(number):\n"
-        "    made = await store.create(f'k{number}', {}, ttl=60)\n"
-        "    poll = asyncio.ensure_future(store.hub.poll('t', await store.hub.position('t')))\n"
-        "    await store.hub.publish('t', b'x')\n"
-        "    print(made, len(await asyncio.wait_for(poll, 20)))\n"
-        "    asyncio.ensure_future(store.hub.poll('t', await store.hub.position('t')))\n"
-        "    await asyncio.sleep(0.05)\n"
-        "for number in range(3):\n"
-        "    loop = asyncio.new_event_loop()\n"
-        "    loop.run_until_complete(main(number))\n"
-        "    loop.close()\n"
-    )
-    command = [sys.executable, "-c", code, server.url, namespace()]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    ended = used_in_loops_that_are_closed(*CLASSES[engine], server.url)
     assert (ended.returncode, ended.stdout) == (0, "True 1\n" * 3), ended.stderr
 
 

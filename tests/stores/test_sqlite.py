@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import support
+from deployments import used_in_loops_that_are_closed
 from mcp_sansio import SessionRecord, StoreFull, StoreTooNew, StoreUnavailable
 from mcp_sansio.testing import FakeClock
 
@@ -92,24 +93,7 @@ def test_a_process_that_cannot_open_its_file_says_so_and_no_more(tmp_path: Path)
 
 
 def test_a_loop_that_is_closed_without_a_word_does_not_end_a_store(tmp_path: Path) -> None:
-    code = (
-        "import asyncio, sys\n"
-        "from mcp_sansio_sqlite import SqliteStore\n"
-        "store = SqliteStore(sys.argv[1])\n"
-        "async def main(number):\n"
-        "    made = await store.create(f'k{number}', {}, ttl=60)\n"
-        "    poll = asyncio.ensure_future(store.hub.poll('t', await store.hub.position('t')))\n"
-        "    await store.hub.publish('t', b'x')\n"
-        "    print(made, len(await asyncio.wait_for(poll, 20)))\n"
-        "    asyncio.ensure_future(store.hub.poll('t', await store.hub.position('t')))\n"
-        "    await asyncio.sleep(0.05)\n"
-        "for number in range(3):\n"
-        "    loop = asyncio.new_event_loop()\n"
-        "    loop.run_until_complete(main(number))\n"
-        "    loop.close()\n"
-    )
-    command = [sys.executable, "-c", code, str(tmp_path / "mcp.sqlite")]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    ended = used_in_loops_that_are_closed("mcp_sansio_sqlite", "SqliteStore", str(tmp_path / "mcp.sqlite"))
     assert (ended.returncode, ended.stdout) == (0, "True 1\n" * 3), ended.stderr
 
 
