@@ -182,7 +182,7 @@ class MemorySessionStore:
         """See `SessionStore.take`."""
         self._sweep()
         entry = self._drop(key)
-        return None if entry is None else SessionRecord(msgspec.json.decode(entry.data), entry.version)
+        return None if entry is None else SessionRecord(entry.data, entry.version)
 
     def _renew(self, key: str, ttl: float) -> bool:
         entry = self._drop(key)
@@ -257,7 +257,7 @@ class Session:
             data, version = change(self.record.data), self.record.version
             if await self._store.save(self._key, data, expected=version, ttl=self._ttl):
                 # What this write made, whatever others have made of it since.
-                self.record = SessionRecord(msgspec.json.decode(msgspec.json.encode(data)), version + 1)
+                self.record = SessionRecord(msgspec.json.encode(data), version + 1)
                 return
             fresh = await self._store.get(self._key)
             if fresh is None:

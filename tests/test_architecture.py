@@ -35,6 +35,7 @@ RINGS = {
     "outcome": 0,
     "types": 0,
     "catalogue": 0,
+    "pieces": 0,
     "events": 0,
     "errors": 0,
     "asking": 0,

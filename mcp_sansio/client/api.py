@@ -18,7 +18,7 @@ from .calls import OutgoingCall
 from .driver import ClientDriver, OnProgress
 from .known import Known
 from .lists import LISTS
-from .options import CallOptions, fault_of_arguments, fault_of_call_options
+from .options import CallOptions, fault_of_call_options, named_params
 
 T = TypeVar("T")
 #: The methods that take the options of a call, for messages.
@@ -136,10 +136,7 @@ class ClientApi(ClientDriver):
         read the questions with ``client.adapter.client_input_requests``, and call again with `input_responses` and
         `request_state`. A tool that failed is a result too: see ``is_error``.
         """
-        try:
-            params = {"name": name, "arguments": dict(arguments or {})}
-        except (TypeError, ValueError):
-            raise fault_of_arguments("call_tool", arguments) from None
+        params = named_params("call_tool", name, arguments)
         return await self._run(Operation.CALL_TOOL, params, CallToolResult, options)
 
     async def read_resource(self, uri: str, **options: Unpack[CallOptions]) -> ReadResourceResult | dict[str, JSON]:
@@ -150,10 +147,7 @@ class ClientApi(ClientDriver):
         self, name: str, arguments: Mapping[str, str] | None = None, **options: Unpack[CallOptions]
     ) -> GetPromptResult | dict[str, JSON]:
         """The prompt `name`. `options`, and what comes back where the server asks, are as for `call_tool`."""
-        try:
-            params = {"name": name, "arguments": dict(arguments or {})}
-        except (TypeError, ValueError):
-            raise fault_of_arguments("get_prompt", arguments) from None
+        params = named_params("get_prompt", name, arguments)
         return await self._run(Operation.GET_PROMPT, params, GetPromptResult, options)
 
     async def _run(

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from enum import Enum
-from io import BytesIO
 
-from msgspec import Struct
+from msgspec import Struct, field
 
+from mcp_sansio.pieces import Pieces
 from mcp_sansio.wire.headers import Headers, media_type
 from mcp_sansio.wire.sse import EventDecoder, Oversize
 
@@ -101,11 +101,7 @@ class Response(Struct, eq=False):
     status: int | None = None
     headers: Headers = _NO_HEADERS
     ending: Ending | None = None
-    #: A body in one piece, as most are; what comes in several is in a buffer. That is no list: pieces may be small, and
-    #: then each costs more than it holds.
-    _body: bytes = b""
-    _buffer: BytesIO | None = None
-    _size: int = 0
+    _body: Pieces = field(default_factory=Pieces)
     _events: EventDecoder | None = None
 
     def __repr__(self) -> str:
@@ -161,15 +157,10 @@ class Response(Struct, eq=False):
         if self._events is not None:
             self._events.receive_data(data)
             return self._found(self._events)
-        self._size += len(data)
-        if self._size == len(data):
-            self._body = data
-        else:
-            self._buffer = self._buffer or _buffer(self._body)
-            self._buffer.write(data)
+        self._body.add(data)
         if self.status >= 300:
-            return self._refused() if self._size > MAX_ERROR_BODY else []
-        if self._size > self.max_message:
+            return self._refused() if self._body.size > MAX_ERROR_BODY else []
+        if self._body.size > self.max_message:
             return self._unreadable(f"it is larger than {self.max_message} bytes")
         return []
 
@@ -195,30 +186,19 @@ class Response(Struct, eq=False):
             return self._refused()
         if self._events is not None:
             return self._end(_COMPLETE)
-        body = self._whole()
+        body = self._body.whole()
         if not body.strip():
             return self._unreadable("its body is empty")
         return [Message(body), *self._end(_COMPLETE)]
 
-    def _whole(self) -> bytes:
-        return self._body if self._buffer is None else self._buffer.getvalue()
-
-    # Ends
-
     def _refused(self) -> list[Finding]:
         assert self.status is not None
-        return self._end(Refusal(self.status, self.headers, self._whole()[:MAX_ERROR_BODY]))
+        return self._end(Refusal(self.status, self.headers, self._body.whole()[:MAX_ERROR_BODY]))
 
     def _unreadable(self, reason: str) -> list[Finding]:
         return self._end(Unreadable(self.status, self.headers, reason))
 
     def _end(self, ending: Ending) -> list[Finding]:
         self.ending = ending
-        self._body, self._buffer = b"", None
+        self._body.clear()
         return [ending]
-
-
-def _buffer(begin: bytes) -> BytesIO:
-    buffer = BytesIO()
-    buffer.write(begin)
-    return buffer

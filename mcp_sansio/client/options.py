@@ -82,9 +82,13 @@ def fault_of_call_options(method: str, options: Mapping[str, Any]) -> TypeError 
     return TypeError(text)
 
 
-def fault_of_arguments(method: str, arguments: object) -> TypeError:
-    """The `arguments` that `method` was given are no mapping."""
-    return TypeError(f"{method}() takes the arguments as a dictionary, such as {{'name': …}}, not {arguments!r}")
+def named_params(method: str, name: str, arguments: Mapping[str, JSON] | None) -> dict[str, JSON]:
+    """The params of what has a `name` and takes `arguments`. Raises ``TypeError`` where those are no mapping."""
+    try:
+        return {"name": name, "arguments": dict(arguments or {})}
+    except (TypeError, ValueError):
+        text = f"{method}() takes the arguments as a dictionary, such as {{'name': …}}, not {arguments!r}"
+        raise TypeError(text) from None
 
 
 def callbacks_of(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from io import BytesIO
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from mcp_sansio import wire_log
 from mcp_sansio.events import Body, CallCancelled, CallReceived, End, Event, Head, Part, PeerFaulted
 from mcp_sansio.outcome import Failure, FailureKind, Rejected
+from mcp_sansio.pieces import Pieces
 from mcp_sansio.states import advance
 from mcp_sansio.types import RequestId
 from mcp_sansio.wire.headers import Headers, split_target
@@ -65,11 +65,6 @@ class HttpTransaction:
     #: Further headers of a response that is not a refusal.
     extra_headers: gate.Pairs = ()
     _cors: gate.Pairs = ()
-    _received = 0
-    #: The body, of which most have one piece.
-    _body = b""
-    #: All of its pieces where there are more. No list: they may be small, and then each costs more than it holds.
-    _pieces: BytesIO | None = None
     _receive_by: float | None = None
     _keep_alive: float | None = None
     #: What waits for the client to read it. A response that is no stream is there at once, and nothing waits.
@@ -92,6 +87,7 @@ class HttpTransaction:
         self.wake = wake
         self._loopback = loopback
         self._paced = paced
+        self._body = Pieces()
         self._parts: list[Part] = []
         self._events: list[Event] = []
         self._running: dict[RunningCall, None] = {}
@@ -135,25 +131,19 @@ class HttpTransaction:
         """A piece of the request's body. More than `Config.max_message` bytes are refused as soon as they are seen."""
         if self.state is not _RECEIVING:
             return
-        received = self._received = self._received + len(data)
-        if received > self.config.max_message:
-            self._body, self._pieces = b"", None
+        if self._body.size + len(data) > self.config.max_message:
+            self._body.clear()
             self.refuse(gate.too_large(self.config.max_message))
-        elif received == len(data):
-            self._body = bytes(data)
         else:
-            if self._pieces is None:
-                self._pieces = BytesIO()
-                self._pieces.write(self._body)
-            self._pieces.write(data)
+            self._body.add(data)
 
     def receive_end(self) -> None:
         """The request is complete."""
         if self.state is not _RECEIVING:
             return
         self.state = advance(RESPONSE, self.state, _RECEIVED)
-        body = self._body if self._pieces is None else self._pieces.getvalue()
-        self._body, self._pieces = b"", None
+        body = self._body.whole()
+        self._body.clear()
         if self.server.logs_wire:
             wire_log.received(body)
         self._handle(body)
@@ -351,7 +341,7 @@ class HttpTransaction:
     def _check_arrival(self, now: float) -> None:
         """A body that comes byte by byte would hold its connection, and what it sent, for as long as it likes."""
         if self._receive_by is not None and self._receive_by <= now:
-            self._body, self._pieces = b"", None
+            self._body.clear()
             seconds = self.config.receive_timeout
             self.refuse(Failure(FailureKind.TOO_SLOW, f"the body took longer than {seconds:g} seconds to come in"))
 

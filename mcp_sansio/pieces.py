@@ -1,0 +1,37 @@
+"""A body out of its pieces, of which most have one: those are not copied."""
+
+from __future__ import annotations
+
+from io import BytesIO
+
+
+class Pieces:
+    """What has come of a body so far. `size` is in bytes."""
+
+    __slots__ = ("_all", "_first", "size")
+
+    def __init__(self) -> None:
+        self.size = 0
+        self._first = b""
+        #: All of it where there are more. No list: pieces may be small, and then each costs more than it holds.
+        self._all: BytesIO | None = None
+
+    def add(self, data: bytes) -> None:
+        """A further piece."""
+        if not self.size:
+            self._first = bytes(data)
+        else:
+            if self._all is None:
+                self._all = BytesIO()
+                self._all.write(self._first)
+                self._first = b""
+            self._all.write(data)
+        self.size += len(data)
+
+    def whole(self) -> bytes:
+        """All of it."""
+        return self._first if self._all is None else self._all.getvalue()
+
+    def clear(self) -> None:
+        """Let go of it."""
+        self.size, self._first, self._all = 0, b"", None
