@@ -130,7 +130,7 @@ def _record(cls: Any) -> Reader:
     for name, member, _ in fields:
         reader = _reader_of(hints[name])
         readers[member] = name, _TAKEN_AS_THEY_ARE.get(reader), reader
-    required = [(name, member) for name, member, needed in fields if needed]
+    required = {name: member for name, member, needed in fields if needed}
 
     def read(wire: JSON) -> Any:
         if type(wire) is not dict:
@@ -150,9 +150,8 @@ def _record(cls: Any) -> Reader:
                     given[name] = reader(value)
         except WireFault as fault:
             raise fault.below(f".{member}") from None
-        for name, member in required:
-            if name not in given:
-                raise WireFault("is missing", f".{member}")
+        if not required.keys() <= given.keys():
+            raise WireFault("is missing", next(f".{required[name]}" for name in required if name not in given))
         return cls(**given)
 
     return read

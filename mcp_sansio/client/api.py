@@ -14,13 +14,14 @@ from mcp_sansio.operation import Operation
 from mcp_sansio.reading import WireFault, from_wire
 from mcp_sansio.types import JSON, CallToolResult, Completion, GetPromptResult, LogLevel, ReadResourceResult
 
-from .calls import OutgoingCall
+from .calls import Answered, OutgoingCall
 from .driver import ClientDriver, OnProgress
 from .known import Known
 from .lists import LISTS
 from .options import CallOptions, fault_of_call_options, named_params
 
 T = TypeVar("T")
+_CALL_TOOL = Operation.CALL_TOOL  # named once: see `mcp_sansio.operation`
 #: The methods that take the options of a call, for messages.
 _METHODS: Mapping[Operation, str] = {
     Operation.CALL_TOOL: "call_tool",
@@ -137,7 +138,7 @@ class ClientApi(ClientDriver):
         `request_state`. A tool that failed is a result too: see ``is_error``.
         """
         params = named_params("call_tool", name, arguments)
-        return await self._run(Operation.CALL_TOOL, params, CallToolResult, options)
+        return await self._run(_CALL_TOOL, params, CallToolResult, options)
 
     async def read_resource(self, uri: str, **options: Unpack[CallOptions]) -> ReadResourceResult | dict[str, JSON]:
         """Read the resource `uri`. `options`, and what comes back where the server asks, are as for `call_tool`."""
@@ -154,9 +155,10 @@ class ClientApi(ClientDriver):
         self, operation: Operation, params: Mapping[str, JSON], cls: type[T], options: CallOptions
     ) -> T | dict[str, JSON]:
         call = await self._end_of(operation, params, **options)
-        result = call.result()
-        if call.asks:
-            return dict(result)
+        outcome = call.outcome
+        if not isinstance(outcome, Answered) or outcome.asks:
+            return dict(call.result())
+        result = outcome.result
         if cls is CallToolResult and "content" not in result and "structuredContent" not in result:
             raise UnusableReply("result.content is missing")
         return _read(cls, result)

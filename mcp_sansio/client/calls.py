@@ -65,7 +65,8 @@ class OutgoingCall(Struct, eq=False, kw_only=True):
     #: What it may do once.
     refreshed: bool = False
     restarted: bool = False
-    tried: dict[str, int] = {}
+    #: The revision of each request so far.
+    tried: list[str] = []
     held: McpError | None = None
 
     def __repr__(self) -> str:

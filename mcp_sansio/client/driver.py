@@ -179,7 +179,8 @@ class ClientDriver:
     # Events
 
     def _call_ended(self, event: CallEnded | ListenStarted) -> None:
-        self._wake(event.call)
+        if self._woken_by:
+            self._wake(event.call)
 
     def _progressed(self, event: ProgressReceived) -> None:
         held = self._progress.get(event.call)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from math import inf
+from operator import itemgetter
 
 from mcp_sansio import wire_log
 from mcp_sansio.adapters.base import Adapter
@@ -35,6 +36,8 @@ from .questions import Questions
 from .receiving import receive
 from .timers import Timed, Timers
 
+#: The first of a pair in `ClientEngine._timed`: mostly one of them is not empty, and it is asked twice for each call.
+_PENDING = itemgetter(0)
 _UNKNOWN_CLIENT = Implementation(name="mcp-sansio", version="0")
 #: What is said of a fault may quote what the server said, which may be long.
 _LONGEST_FAULT = 1_000
@@ -197,11 +200,10 @@ class ClientEngine:
         It is never later than the next deadline, and may be sooner where a call has ended long before its own.
         """
         earliest: float | None = None
-        for pending, part in self._timed:
-            if pending:
-                due = part.next_deadline()
-                if due is not None and (earliest is None or due < earliest):
-                    earliest = due
+        for _, part in filter(_PENDING, self._timed):
+            due = part.next_deadline()
+            if due is not None and (earliest is None or due < earliest):
+                earliest = due
         return earliest
 
     # Getters

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from enum import Enum
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from mcp_sansio.pieces import Pieces
 from mcp_sansio.wire.headers import Headers, media_type
@@ -101,7 +101,8 @@ class Response(Struct, eq=False):
     status: int | None = None
     headers: Headers = _NO_HEADERS
     ending: Ending | None = None
-    _body: Pieces = field(default_factory=Pieces)
+    #: What has come of a body that is no stream, without the piece that its end comes with: most have only that.
+    _body: Pieces | None = None
     _events: EventDecoder | None = None
 
     def __repr__(self) -> str:
@@ -130,13 +131,14 @@ class Response(Struct, eq=False):
         """The status and the header section."""
         if self.status is not None or self.ending is not None or status < 200:
             return []
-        self.status, self.headers = status, Headers.of(headers)
-        if self.headers.size > self.max_headers:
+        self.status = status
+        self.headers = held = Headers.of(headers)
+        if held.size > self.max_headers:
             return self._unreadable(f"its headers are larger than {self.max_headers} bytes")
         if status >= 300:
-            location = self.headers.get("location") if status in _REDIRECTS else None
-            return [] if location is None else self._end(Redirect(status, self.headers, location))
-        return self._receive_success(media_type(self.headers.get("content-type")))
+            location = held.get("location") if status in _REDIRECTS else None
+            return [] if location is None else self._end(Redirect(status, held, location))
+        return self._receive_success(media_type(held.fields.get("content-type")))
 
     def _receive_success(self, kind: str | None) -> list[Finding]:
         kinds = self.due.kinds
@@ -157,12 +159,12 @@ class Response(Struct, eq=False):
         if self._events is not None:
             self._events.receive_data(data)
             return self._found(self._events)
+        if self._body is None:
+            self._body = Pieces()
         self._body.add(data)
         if self.status >= 300:
-            return self._refused() if self._body.size > MAX_ERROR_BODY else []
-        if self._body.size > self.max_message:
-            return self._unreadable(f"it is larger than {self.max_message} bytes")
-        return []
+            return self._refused(self._body.whole()) if self._body.size > MAX_ERROR_BODY else []
+        return self._overlong() if self._body.size > self.max_message else []
 
     def _found(self, decoder: EventDecoder) -> list[Finding]:
         found: list[Finding] = []
@@ -176,29 +178,37 @@ class Response(Struct, eq=False):
                 found.append(Message(event.data))
         return found
 
-    def receive_end(self) -> list[Finding]:
-        """The body is complete."""
+    def receive_end(self, data: bytes = b"") -> list[Finding]:
+        """The body is complete with this piece of it."""
         if self.ending is not None:
             return []
         if self.status is None:
             return self._unreadable("it ended before it began")
-        if self.status >= 300:
-            return self._refused()
         if self._events is not None:
-            return self._end(_COMPLETE)
-        body = self._body.whole()
+            return [*self.receive_data(data), *self._end(_COMPLETE)]
+        body = bytes(data)
+        if self._body is not None:
+            self._body.add(data)
+            body = self._body.whole()
+        if self.status >= 300:
+            return self._refused(body)
+        if len(body) > self.max_message:
+            return self._overlong()
         if not body.strip():
             return self._unreadable("its body is empty")
         return [Message(body), *self._end(_COMPLETE)]
 
-    def _refused(self) -> list[Finding]:
+    def _refused(self, body: bytes) -> list[Finding]:
         assert self.status is not None
-        return self._end(Refusal(self.status, self.headers, self._body.whole()[:MAX_ERROR_BODY]))
+        return self._end(Refusal(self.status, self.headers, body[:MAX_ERROR_BODY]))
+
+    def _overlong(self) -> list[Finding]:
+        return self._unreadable(f"it is larger than {self.max_message} bytes")
 
     def _unreadable(self, reason: str) -> list[Finding]:
         return self._end(Unreadable(self.status, self.headers, reason))
 
     def _end(self, ending: Ending) -> list[Finding]:
         self.ending = ending
-        self._body.clear()
+        self._body = None
         return [ending]

@@ -80,9 +80,9 @@ class HttpClientSession(ClientEngine):
         """A piece of a response's body, however it is cut."""
         self.exchanges.receive_data(exchange, data)
 
-    def receive_end(self, exchange: Hashable) -> None:
-        """A response is complete."""
-        self.exchanges.receive_end(exchange)
+    def receive_end(self, exchange: Hashable, data: bytes = b"") -> None:
+        """A response is complete, with `data` as the last piece of its body, where that was not handed over yet."""
+        self.exchanges.receive_end(exchange, data)
 
     def receive_failure(
         self, exchange: Hashable, reason: str, cause: BaseException | None = None, *, connected: bool = True
@@ -116,19 +116,25 @@ class HttpClientSession(ClientEngine):
         parts, self.exchanges.unsent = self.exchanges.unsent, []
         if self.logs_wire:
             for part in parts:
-                if isinstance(part, HttpRequest):
-                    wire_log.head_sent(f"{part.method} {part.url}", part.headers)
-                if isinstance(part, HttpRequest) and part.body:
-                    wire_log.sent(part.body)
+                _log(part)
         return parts
 
-    # Getters
+    def request_to_send(self, call: OutgoingCall) -> HttpRequest | None:
+        """The request on whose response the reply to `call` is awaited, where the last thing that is to be done is it.
 
-    def exchange_of(self, call: OutgoingCall) -> Hashable | None:
-        """The request on whose response the reply to `call` is awaited, where it is such a one."""
+        It is for who sends it on behalf of that call, and not among `data_to_send` then.
+        """
         job = None if call.request is None else call.request.extra
         flight = job.flight if isinstance(job, ReplyJob) else None
-        return None if flight is None else flight.request.exchange
+        unsent = self.exchanges.unsent
+        if flight is None or not unsent or unsent[-1] is not flight.request:
+            return None
+        del unsent[-1]
+        if self.logs_wire:
+            _log(flight.request)
+        return flight.request
+
+    # Getters
 
     @property
     def is_idle(self) -> bool:
@@ -248,9 +254,17 @@ class HttpClientSession(ClientEngine):
 
     def given_headers(self, own: dict[str, str], call: OutgoingCall | None = None) -> dict[str, str]:
         """The protocol's headers with those that the caller gave, for all requests and for this one."""
-        given = self._given if call is None or not call.headers else merged(self._given, call.headers)
-        return merged(given, own) if given else own
+        if call is None or not call.headers:
+            return merged(self._given, own) if self._given else own
+        return merged(merged(self._given, call.headers), own)
 
     def post_headers(self, own: Mapping[str, str], call: OutgoingCall | None) -> dict[str, str]:
         """The headers of a POST."""
         return self.given_headers({"Content-Type": JSON_TYPE, "Accept": ACCEPT_EITHER, **own}, call)
+
+
+def _log(part: HttpRequest | HttpAbort) -> None:
+    if isinstance(part, HttpRequest):
+        wire_log.head_sent(f"{part.method} {part.url}", part.headers)
+        if part.body:
+            wire_log.sent(part.body)

@@ -53,9 +53,6 @@ class HttpClientApi(ClientApi):
         self._tasks: Tasks[Hashable, Any] = Tasks(start)
         self._alarm = Alarm(call_at, self._pass_time)
         self._here = here
-        #: The number of the request that the caller of a call is to work on, and that request once it is to be sent.
-        self._reserved: Hashable | None = None
-        self._own: HttpRequest | None = None
         super().__init__(engine, **callbacks_of(options))
 
     # What a binding supplies
@@ -81,23 +78,16 @@ class HttpClientApi(ClientApi):
         for part in self._engine.data_to_send():
             if not isinstance(part, HttpRequest):
                 self._tasks.cancel(part.exchange)
-            elif part.exchange == self._reserved:
-                self._own = part
             else:
                 self._tasks.start(part.exchange, self._work_on(part))
         self._alarm.set(self._engine.next_deadline())
 
     def _begin(self, call: OutgoingCall) -> Awaitable[None] | None:
-        here = self._here
-        if here is None:
-            self._pump()
-            return None
-        self._reserved = self._engine.exchange_of(call)
+        own = None if self._here is None else self._engine.request_to_send(call)
         self._pump()
-        own, self._own = self._own, None
-        if own is None:
+        if own is None or self._here is None:
             return None
-        place = self._tasks.running[own.exchange] = here()
+        place = self._tasks.running[own.exchange] = self._here()
         return place.run(self._work_on(own))
 
     def _spawn(self, work: Work) -> Callable[[], None]:

@@ -105,9 +105,10 @@ class Exchanges:
 
         `timeout` is how many seconds all of it may take, or ``None`` where somebody else minds that.
         """
-        request = HttpRequest(next(self._numbers), method, url or self.url, headers, body)
-        flight = Flight(job, due, request, Response(due, *self._limits))
-        self._depart(flight)
+        exchange = next(self._numbers)
+        request = HttpRequest(exchange, method, url or self.url, headers, body)
+        self._flights[exchange] = flight = Flight(job, due, request, Response(due, *self._limits))
+        self.unsent.append(request)
         if timeout is not None:
             self.limit(flight, timeout)
         return flight
@@ -148,14 +149,14 @@ class Exchanges:
     ) -> None:
         """The head of a response."""
         flight = self._flights.get(exchange)
-        if flight is None:
+        if flight is None or flight.response.status is not None:
             return
-        had_head = flight.response.status is not None
-        findings = flight.response.receive_response(status, headers)
-        if not (had_head or findings or flight.settled) and 200 <= status < 300:
-            flight.job.began(flight.response)
+        response = flight.response
+        findings = response.receive_response(status, headers)
         if findings:
             self._found(flight, findings)
+        elif response.status is not None and status < 300 and not flight.settled:
+            flight.job.began(response)
 
     def receive_data(self, exchange: Hashable, data: bytes) -> None:
         """A piece of a response's body."""
@@ -166,11 +167,11 @@ class Exchanges:
         if findings:
             self._found(flight, findings)
 
-    def receive_end(self, exchange: Hashable) -> None:
-        """A response is complete."""
+    def receive_end(self, exchange: Hashable, data: bytes = b"") -> None:
+        """A response is complete with that piece of its body."""
         flight = self._land(exchange)
         if flight is not None and not flight.settled:
-            self._found(flight, flight.response.receive_end())
+            self._found(flight, flight.response.receive_end(data))
 
     def receive_failure(
         self, exchange: Hashable, reason: str, cause: BaseException | None = None, connected: bool = True
@@ -197,10 +198,6 @@ class Exchanges:
         return min((flight.deadline for flight in self._timed.values() if flight.deadline is not None), default=None)
 
     # Inside
-
-    def _depart(self, flight: Flight) -> None:
-        self._flights[flight.request.exchange] = flight
-        self.unsent.append(flight.request)
 
     def _land(self, exchange: Hashable) -> Flight | None:
         self._timed.pop(exchange, None)
@@ -237,7 +234,8 @@ class Exchanges:
         flight.request = replace(flight.request, exchange=next(self._numbers), url=url)
         flight.response = Response(flight.due, *self._limits)
         flight.redirects += 1
-        self._depart(flight)
+        self._flights[flight.request.exchange] = flight
+        self.unsent.append(flight.request)
         if flight.deadline is not None:
             self._timed[flight.request.exchange] = flight
 

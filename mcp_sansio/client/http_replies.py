@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .http_exchanges import Flight
     from .http_streamable import Streamable
 
+_RESPONSE = Due.RESPONSE  # named once: see `mcp_sansio.operation`
 #: An id goes back in a header: one that cannot stand there, or that fills it, is no place to come back to.
 _USABLE_ID = re.compile(r"[^\x00-\x1f\x7f]{1,2048}")
 
@@ -55,12 +56,11 @@ class ReplyJob(Struct, eq=False):
 
     def start(self) -> None:
         """Send the request."""
-        headers = self._carrier.headers_of(self.request, self._session_id)
+        request, carrier = self.request, self._carrier
+        headers = carrier.headers_of(request, self._session_id)
         # A call has a deadline of its own, whichever way its reply comes.
-        timeout = None if self.request.call is not None else self._carrier.client.config.timeout
-        self.flight = self._carrier.exchanges.send(
-            self, Due.RESPONSE, "POST", headers, self.request.message, timeout=timeout
-        )
+        timeout = None if request.call is not None else carrier.client.config.timeout
+        self.flight = carrier.exchanges.send(self, _RESPONSE, "POST", headers, request.message, timeout=timeout)
 
     def release(self) -> None:
         """Nobody waits for the reply any more."""
@@ -100,14 +100,14 @@ class ReplyJob(Struct, eq=False):
             self._fail(lost(self.request.method, reason, cause, connected))
 
     def _receive(self, data: bytes) -> None:
+        client, request = self._carrier.client, self.request
         self._in_vain = 0
-        fault = self._carrier.client.deliver(data, self.request)
+        fault = client.deliver(data, request)
         if fault is not None:
             self._fault = fault
-        is_waiting = self._carrier.client.flight.request_of(self.request.id) is self.request
-        if not is_waiting and self.flight is not None:
+        if self.flight is not None and client.flight.request_of(request.id) is not request:
             self._carrier.exchanges.settle(self.flight)
-            self.flight = self.request.extra = None  # see `InFlight.end`
+            self.flight = request.extra = None  # see `InFlight.end`
 
     def _completed(self) -> None:
         if self._response is not None and self._response.is_stream:

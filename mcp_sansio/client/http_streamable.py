@@ -50,8 +50,8 @@ class Streamable:
             return
         if request.is_handshake:
             self._leave()
-        request.extra = ReplyJob(request, self, self._session_of(request))
-        request.extra.start()
+        request.extra = job = ReplyJob(request, self, self._session_of(request))
+        job.start()
 
     def post(self, message: bytes, adapter: Adapter, call: OutgoingCall | None, what: str) -> Notice | None:
         """Send a message that is due no reply, if it can be. `what` names it."""

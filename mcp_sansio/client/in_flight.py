@@ -118,18 +118,21 @@ class InFlight:
     def send(self, call: OutgoingCall) -> None:
         """Send the next request of `call` (its first, a page, or a round), once it is known in which revision."""
         negotiation = self._engine.negotiation
-        if negotiation.state is not NegotiationState.READY:
+        if negotiation.state is not _READY:
             self.park(call)
             negotiation.start(call)
             return
         adapter = negotiation.adapter
         assert adapter is not None
-        at_hand = _AT_HAND.get(call.operation)
-        result = None if at_hand is None else at_hand(self._engine, call, adapter)
+        begin = _BEGUN_OTHERWISE.get(call.operation)
+        if begin is None or not begin(self._engine, call, adapter):
+            self._request(call, adapter)
+
+    def at_hand(self, call: OutgoingCall, result: Mapping[str, JSON] | None) -> bool:
+        """End `call` with its `result`, where that is known without a request. Whether it is."""
         if result is not None:
             self.end(call, Answered(result))
-        elif call.operation not in _LISTENING or not self._engine.listeners.begin(call, adapter):
-            self._request(call, adapter)
+        return result is not None
 
     def _request(self, call: OutgoingCall, adapter: Adapter) -> None:
         operation = call.operation
@@ -138,10 +141,10 @@ class InFlight:
                 self.end(call, Failed(McpError(f"the revision that the server speaks has no {call.operation}")))
                 return
             operation = Operation.DESCRIBE  # any answer will do, and every server has this one
-        call.tried[adapter.version] = call.tried.get(adapter.version, 0) + 1
-        call.advance(CallInput.SEND)
-        call.request = self.make_request(operation, adapter, self._params_of(call, adapter), call)
-        self._engine.transmit(call.request)
+        call.tried.append(adapter.version)
+        call.advance(_SEND)
+        call.request = request = self.make_request(operation, adapter, self._params_of(call, adapter), call)
+        self._engine.transmit(request)
 
     def _params_of(self, call: OutgoingCall, adapter: Adapter) -> Mapping[str, JSON]:
         params = self._engine.lists.params_of(call) if call.operation in LISTS else call.params
@@ -284,23 +287,24 @@ class InFlight:
         """`call` is over."""
         if call.outcome is not None:
             return
-        call.advance(CallInput.END)
+        engine = self._engine
+        call.advance(_END)
         call.outcome = outcome
         if call.request is not None:
             self.drop(call.request)
             call.request = None  # the two hold each other: nothing of a call is left to the garbage collector
         self._calls.pop(call, None)
         self.waiting.pop(call, None)
-        if call.questions or self._engine.questions.pending:
-            self._engine.questions.call_ended(call)
+        if call.questions or engine.questions.pending:
+            engine.questions.call_ended(call)
         if call.operation in LISTS:
-            self._engine.lists.call_ended(call)
+            engine.lists.call_ended(call)
         elif call.operation in _LISTENING:
-            self._engine.listeners.call_ended(call)
+            engine.listeners.call_ended(call)
         if call.then is not None:
             call.then(call)
         else:
-            self._engine.emit(CallEnded(call))
+            engine.emit(CallEnded(call))
 
     def give_up(self, call: OutgoingCall, error: McpError, reason: str | None) -> None:
         """This side does not wait for `call` any more, which fails with `error`. `reason` is told to the server."""
@@ -363,28 +367,34 @@ class InFlight:
             self.give_up(call, CallTimeout(text), "timeout")
 
 
-AtHand = Callable[["ClientEngine", OutgoingCall, Adapter], "Mapping[str, JSON] | None"]
-"""Gives the result of a call that needs no request, if it needs none."""
+Begin = Callable[["ClientEngine", OutgoingCall, Adapter], bool]
+"""Begins a call that may need no request of its own. Whether it needs none."""
 
 
-def _described(engine: ClientEngine, call: OutgoingCall, adapter: Adapter) -> Mapping[str, JSON] | None:
-    return engine.negotiation.description
+def _described(engine: ClientEngine, call: OutgoingCall, adapter: Adapter) -> bool:
+    return engine.flight.at_hand(call, engine.negotiation.description)
 
 
-def _log_level_set(engine: ClientEngine, call: OutgoingCall, adapter: Adapter) -> Mapping[str, JSON] | None:
+def _log_level_set(engine: ClientEngine, call: OutgoingCall, adapter: Adapter) -> bool:
     engine.log_level = call.params["level"]
-    return {} if adapter.method_for(call.operation) is None else None
+    return engine.flight.at_hand(call, {} if adapter.method_for(call.operation) is None else None)
 
 
-def _listed(engine: ClientEngine, call: OutgoingCall, adapter: Adapter) -> Mapping[str, JSON] | None:
-    return engine.lists.kept(call)
+def _listed(engine: ClientEngine, call: OutgoingCall, adapter: Adapter) -> bool:
+    return engine.flight.at_hand(call, engine.lists.kept(call))
 
 
-_AT_HAND: Mapping[Operation, AtHand] = {
+def _listened(engine: ClientEngine, call: OutgoingCall, adapter: Adapter) -> bool:
+    return engine.listeners.begin(call, adapter)
+
+
+_BEGUN_OTHERWISE: Mapping[Operation, Begin] = {
     Operation.DESCRIBE: _described,
     Operation.SET_LOG_LEVEL: _log_level_set,
+    Operation.LISTEN: _listened,
     **dict.fromkeys(LISTS, _listed),
 }
-# Sets, which hold several or one: naming a member costs more than asking them, see `mcp_sansio.operation`.
+# Named once, and sets of several or one: see `mcp_sansio.operation`.
 _LISTENING = frozenset({Operation.LISTEN})
 _DESCRIBING = frozenset({Operation.DESCRIBE})
+_READY, _SEND, _END = NegotiationState.READY, CallInput.SEND, CallInput.END

@@ -303,9 +303,9 @@ class Negotiation:
 
     # Outcomes
 
-    def settle_on(self, versions: list[str], tried: Mapping[str, int]) -> bool:
+    def settle_on(self, versions: list[str], tried: list[str]) -> bool:
         """The server says of a sudden that it speaks `versions`: go on in the best that may still be tried, if any."""
-        chosen = self._modern_again(versions, tried)
+        chosen = self._modern_again(versions, Counter(tried))
         legacy = self._common(versions, has_handshake=True)
         if chosen is not None:
             self._settle(chosen, self.description)

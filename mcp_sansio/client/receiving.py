@@ -18,6 +18,9 @@ from .events import LogReceived, ProgressReceived
 if TYPE_CHECKING:
     from .engine import ClientEngine
 
+# Named once: see `mcp_sansio.operation`.
+_RESPONSE = Shape.RESPONSE
+
 Origin = OutgoingRequest | None
 """The request on whose reply a message came, where the transport tells."""
 
@@ -25,7 +28,7 @@ Origin = OutgoingRequest | None
 def receive(engine: ClientEngine, message: JSON, origin: Origin, size: int) -> None:
     """One message has come, in `size` bytes."""
     envelope = classify(message)
-    if envelope.shape is Shape.RESPONSE:
+    if envelope.shape is _RESPONSE:
         _replied(engine, envelope, origin, size)
     elif envelope.shape is Shape.INVALID:
         _unusable(engine, envelope, origin)

@@ -159,6 +159,7 @@ def _mended(value: JSON) -> JSON:
 
 
 _ATOMS = frozenset({str, bool, type(None)})
+_KEYS = frozenset({str})
 _TOP = 10**_MAX_DIGITS
 _BOTTOM = -(10 ** (_MAX_DIGITS - 1))
 
@@ -202,11 +203,9 @@ def _is_plain(value: JSON, levels: int) -> bool:
     """Whether a value is certainly JSON, of at most so many `levels`. It is quick to say so, and cannot say why not."""
     kind = type(value)
     if kind is dict:
-        if levels == 0:
+        if levels == 0 or not _KEYS.issuperset(map(type, value)):
             return False
-        for key, item in value.items():
-            if type(key) is not str:
-                return False
+        for item in value.values():
             kind = type(item)
             if not (kind in _ATOMS or (kind is int and _BOTTOM < item < _TOP) or _is_plain(item, levels - 1)):
                 return False

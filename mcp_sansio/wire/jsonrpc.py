@@ -25,7 +25,7 @@ class Shape(Enum):
     INVALID = "invalid"
 
 
-_REQUEST = Shape.REQUEST
+_REQUEST, _RESPONSE = Shape.REQUEST, Shape.RESPONSE
 
 
 class Envelope(msgspec.Struct, frozen=True):
@@ -62,7 +62,11 @@ def classify(message: JSON) -> Envelope:
     if type(message) is not dict:
         return Envelope(Shape.INVALID, fault="a message must be an object", replies=True)
     if "method" not in message:
-        return _classify_response(message)
+        if "result" in message and "error" not in message and message.get("jsonrpc") == "2.0":
+            id = message.get("id")  # noqa: A001
+            if type(id) is int or type(id) is str:
+                return Envelope(_RESPONSE, id, result=message["result"])
+        return _other_response(message)
     if message.get("jsonrpc") == "2.0" and "result" not in message and "error" not in message:
         method = message["method"]
         id = message.get("id", UNSET)  # noqa: A001
@@ -104,7 +108,7 @@ def _faulty_request(message: dict[str, Any]) -> Envelope:
     return Envelope(Shape.INVALID, id, method, fault=fault, fault_is_params=fault_is_params, replies=replies)
 
 
-def _classify_response(message: dict[str, Any]) -> Envelope:
+def _other_response(message: dict[str, Any]) -> Envelope:
     id = _usable_id(message)  # noqa: A001
     has_result, has_error = "result" in message, "error" in message
     if has_result == has_error:
@@ -115,15 +119,13 @@ def _classify_response(message: dict[str, Any]) -> Envelope:
     if message.get("jsonrpc") != "2.0":
         return Envelope(Shape.INVALID, id, fault=_VERSION_FAULT)
     if has_result:
-        if id is None:
-            return Envelope(Shape.INVALID, fault=_ID_FAULT)
-        return Envelope(Shape.RESPONSE, id, result=message["result"])
+        return Envelope(Shape.INVALID, fault=_ID_FAULT)
     error = message["error"]
     if type(error) is not dict or type(error.get("code")) is not int or type(error.get("message")) is not str:
         return Envelope(Shape.INVALID, id, fault="'error' must have an integer 'code' and a string 'message'")
     if id is None and message.get("id") is not None:
         return Envelope(Shape.INVALID, fault=_ID_FAULT)
-    return Envelope(Shape.RESPONSE, id, error=error)
+    return Envelope(_RESPONSE, id, error=error)
 
 
 # The messages are joined from pieces: a result that is encoded already is then copied once and never parsed again.

@@ -30,13 +30,15 @@ JSON, SSE = {"Content-Type": "application/json"}, {"Content-Type": "text/event-s
 RESULT = '{"jsonrpc":"2.0","id":1,"result":{"text":"né🌍漢\\u2028 \u2028\u0085"}}'.encode()
 
 
-def respond(*pieces: bytes, due: Due = Due.RESPONSE, status: int = 200, headers: Any = JSON, **limits: int) -> Any:
-    """The response to those facts, and everything found in it."""
+def respond(
+    *pieces: bytes, due: Due = Due.RESPONSE, status: int = 200, headers: Any = JSON, last: bytes = b"", **limits: int
+) -> Any:
+    """The response to those facts, and everything found in it. The `last` piece comes with the end."""
     response = Response(due, **{"max_message": 1000, "max_headers": 1000, **limits})
     found: list[Finding] = response.receive_response(status, headers)
     for piece in pieces:
         found += response.receive_data(piece)
-    return response, found + response.receive_end()
+    return response, found + response.receive_end(last)
 
 
 @pytest.mark.parametrize("status", [200, 500])
@@ -55,8 +57,9 @@ def test_a_body_in_small_pieces_takes_no_more_memory_than_in_large_ones(status: 
 
 
 def found(*pieces: bytes, **options: Any) -> list[Finding]:
-    """Everything found in a response."""
+    """Everything found in a response, which is the same where its last piece comes with its end."""
     findings: list[Finding] = respond(*pieces, **options)[1]
+    assert respond(*pieces[:-1], last=b"".join(pieces[-1:]), **options)[1] == findings
     return findings
 
 
@@ -92,9 +95,10 @@ STREAM = (
 def test_a_stream_is_its_messages_however_it_is_cut(kind: str, due: Due) -> None:
     wanted = [Message(RESULT), Message(b"{\n}"), Named("endpoint", b"/m"), Complete()]
     for pieces in cuts(STREAM):
-        response, findings = respond(*pieces, due=due, headers={"content-type": kind})
-        assert findings == wanted
-        assert (response.is_stream, response.last_event_id, response.retry) == (True, "s/2", 300)
+        for before, last in ((pieces, b""), (pieces[:-1], pieces[-1])):
+            response, findings = respond(*before, last=last, due=due, headers={"content-type": kind})
+            assert findings == wanted
+            assert (response.is_stream, response.last_event_id, response.retry) == (True, "s/2", 300)
 
 
 def test_an_event_over_the_limit_is_skipped_and_those_around_it_are_not() -> None:
@@ -117,7 +121,7 @@ def test_a_body_over_the_limit_ends_the_exchange_at_once() -> None:
     assert response.receive_response(200, JSON) == []
     assert response.receive_data(b"[" * 20) == []
     assert response.receive_data(b"[") == [Unreadable(200, response.headers, "it is larger than 20 bytes")]
-    assert response.receive_data(b"[") == response.receive_end() == []
+    assert response.receive_data(b"[") == response.receive_end() == response.receive_end(b"[") == []
 
 
 @pytest.mark.parametrize(

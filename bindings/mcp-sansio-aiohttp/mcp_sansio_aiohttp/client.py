@@ -4,19 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import sys
 import time
 from collections.abc import Awaitable, Callable
 from functools import lru_cache, partial
 from io import BytesIO
 from typing import Unpack
 
-from aiohttp import ClientConnectorError, ClientSession, ClientTimeout, DummyCookieJar, TCPConnector
+from aiohttp import (
+    ClientConnectorError,
+    ClientRequest,
+    ClientResponse,
+    ClientSession,
+    ClientTimeout,
+    DummyCookieJar,
+    TCPConnector,
+)
+from aiohttp.connector import Connection
 from yarl import URL
 
 from mcp_sansio import Adapter, AdapterSet, ClientOptions, GivenHeaders, HttpClientApi, HttpRequest, Runtime
 from mcp_sansio.driving import Here
+from mcp_sansio.wire.headers import Headers
 
-from .eager import start_task
+from .eager import start_task, step_if_alone
 
 #: The deadlines are the core's: a call has one of its own, and a stream may be quiet for as long as it likes.
 _NO_TIMEOUT = ClientTimeout()
@@ -86,24 +97,44 @@ class Client(HttpClientApi):
             return
         engine, exchange, content = self._engine, request.exchange, response.content
         try:
-            engine.receive_response(exchange, response.status, response.headers)
+            engine.receive_response(exchange, response.status, Headers.of_bytes(response.raw_headers))
+            data = content.read_nowait()  # mostly this is all of it
             while not content.at_eof():
-                data = content.read_nowait()
-                if not data:
+                if data:
+                    engine.receive_data(exchange, data)
+                    data = content.read_nowait()
+                else:
                     self._pump()
                     data = await content.readany()
-                engine.receive_data(exchange, data)
-            engine.receive_end(exchange)
+            engine.receive_end(exchange, data)
         except BaseException:
             response.close()  # the connection of one that was read to its end has gone back by itself
             raise
 
     def _open_session(self) -> ClientSession:
         # Were the number of connections limited, streams that are listened to could use them up.
-        self._session = ClientSession(connector=TCPConnector(limit=0), cookie_jar=DummyCookieJar())
+        self._session = ClientSession(
+            connector=TCPConnector(limit=0), cookie_jar=DummyCookieJar(), request_class=_REQUEST_CLASS
+        )
         return self._session
 
 
+class _PromptRequest(ClientRequest):
+    """A request whose body is written at once.
+
+    aiohttp writes it in a task, which has run to its first wait since Python 3.12, and before that has to wait for the
+    next turn of the loop: 5 of the 200 µs that one call after the other takes this side. Other calls make use of that
+    turn.
+    """
+
+    async def send(self, conn: Connection) -> ClientResponse:
+        response = await super().send(conn)
+        if self.body:
+            step_if_alone(self.loop)
+        return response
+
+
+_REQUEST_CLASS = ClientRequest if sys.version_info >= (3, 12) else _PromptRequest
 _pause = partial(asyncio.sleep, 0)
 # The same few for as long as a client lives.
 _url = lru_cache(maxsize=64)(URL)

@@ -18,6 +18,12 @@ def start_task(loop: asyncio.AbstractEventLoop, work: Awaitable[None]) -> asynci
     return task
 
 
+def step_if_alone(loop: asyncio.AbstractEventLoop) -> None:
+    """Run the step that was just scheduled, as `_step_now` does, where nothing else waits for a turn of the loop."""
+    if len(getattr(loop, "_ready", ())) == 1:
+        _step_now(loop)
+
+
 def _step_now(loop: asyncio.AbstractEventLoop) -> None:
     """Run the step that was just scheduled, in the middle of another task's: asyncio has the means since 3.12.
 
