@@ -50,7 +50,9 @@ class Streamable:
             return
         if request.is_handshake:
             self._leave()
-        request.extra = job = ReplyJob(request, self, self._session_of(request))
+        # What finds out and the handshake are outside of any session.
+        is_in_session = request.call is not None and request.adapter.has_handshake
+        request.extra = job = ReplyJob(request, self, self.session_id if is_in_session else None)
         job.start()
 
     def post(self, message: bytes, adapter: Adapter, call: OutgoingCall | None, what: str) -> Notice | None:
@@ -180,10 +182,6 @@ class Streamable:
         if session_id is not None:
             own[SESSION_HEADER] = session_id
         return self.client.post_headers(own, request.call)
-
-    def _session_of(self, request: OutgoingRequest) -> str | None:
-        """The session that `request` belongs to: what finds out and the handshake are outside of any."""
-        return self.session_id if request.call is not None and request.adapter.has_handshake else None
 
     def stream_headers(
         self, adapter: Adapter, session_id: str | None, cursor: str | None, call: OutgoingCall | None = None

@@ -290,9 +290,9 @@ class InFlight:
         engine = self._engine
         call.advance(_END)
         call.outcome = outcome
-        if call.request is not None:
-            self.drop(call.request)
-            call.request = None  # the two hold each other: nothing of a call is left to the garbage collector
+        request, call.request = call.request, None  # the two hold each other: nothing is left to the garbage collector
+        if request is not None and request.id in self._requests:
+            self.drop(request)
         self._calls.pop(call, None)
         self.waiting.pop(call, None)
         if call.questions or engine.questions.pending:
