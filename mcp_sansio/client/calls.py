@@ -15,7 +15,7 @@ from mcp_sansio.outcome import InputRequest
 from mcp_sansio.states import advance
 from mcp_sansio.types import JSON, RequestId
 
-from ._state import CALL, QUESTION, CallInput, CallState, QuestionInput, QuestionState
+from ._state import QUESTION, CallState, QuestionInput, QuestionState
 
 
 class Answered(Struct, frozen=True):
@@ -89,10 +89,6 @@ class OutgoingCall(Struct, eq=False, kw_only=True):
         if isinstance(self.outcome, Failed):
             raise self.outcome.error
         return self.outcome.result
-
-    def advance(self, given: CallInput) -> None:
-        """One step of its state machine."""
-        self.state = advance(CALL, self.state, given)
 
     # Time
 

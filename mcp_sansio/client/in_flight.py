@@ -11,10 +11,11 @@ from mcp_sansio.adapters.base import Adapter
 from mcp_sansio.errors import CallTimeout, ConnectionLost, McpError, UnusableReply
 from mcp_sansio.operation import Operation
 from mcp_sansio.outcome import FailureKind, Rejected
+from mcp_sansio.states import advance
 from mcp_sansio.types import JSON, LogLevel, ProgressToken, RequestId
 from mcp_sansio.wire.jsonrpc import encode_request
 
-from ._state import CallInput, CallState, NegotiationState
+from ._state import CALL, CallInput, CallState, NegotiationState
 from .calls import Answered, Failed, OutgoingCall, OutgoingRequest
 from .events import CallEnded
 from .lists import LISTS
@@ -142,7 +143,7 @@ class InFlight:
                 return
             operation = Operation.DESCRIBE  # any answer will do, and every server has this one
         call.tried.append(adapter.version)
-        call.advance(_SEND)
+        call.state = advance(CALL, call.state, _SEND)
         call.request = request = self.make_request(operation, adapter, self._params_of(call, adapter), call)
         self._engine.transmit(request)
 
@@ -212,7 +213,7 @@ class InFlight:
         """Have `call` wait for the negotiation, to be sent anew once that is done."""
         if call.request is not None:
             self.take(call.request)
-        call.advance(CallInput.PARK)
+        call.state = advance(CALL, call.state, CallInput.PARK)
         self.waiting[call] = None
 
     def send_waiting(self) -> None:
@@ -288,7 +289,7 @@ class InFlight:
         if call.outcome is not None:
             return
         engine = self._engine
-        call.advance(_END)
+        call.state = advance(CALL, call.state, _END)
         call.outcome = outcome
         request, call.request = call.request, None  # the two hold each other: nothing is left to the garbage collector
         if request is not None and request.id in self._requests:
@@ -363,8 +364,7 @@ class InFlight:
                 self._engine.negotiation.doubt()
             # Callers know that one by the name that their method has.
             asked = "initialize" if call.operation is Operation.DESCRIBE else call.operation
-            text = f"no answer to {asked} within {due - call.started:g} seconds"
-            self.give_up(call, CallTimeout(text), "timeout")
+            self.give_up(call, CallTimeout(f"no answer to {asked} within {due - call.started:g} seconds"), "timeout")
 
 
 Begin = Callable[["ClientEngine", OutgoingCall, Adapter], bool]

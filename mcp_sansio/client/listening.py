@@ -19,9 +19,10 @@ from mcp_sansio.changes import Change, ChangeKind
 from mcp_sansio.errors import McpError, ServerError
 from mcp_sansio.notices import Acknowledged, Changed
 from mcp_sansio.operation import Operation
+from mcp_sansio.states import advance
 from mcp_sansio.types import RequestId
 
-from ._state import CallInput, NegotiationState
+from ._state import CALL, CallInput, NegotiationState
 from .calls import Answered, Failed, OutgoingCall, OutgoingRequest
 from .events import ChangeReceived, ListenStarted
 from .timers import doubled
@@ -82,7 +83,7 @@ class Listeners:
             return False
         if self._refused(call, self._announced(), listening.uris):
             return True
-        call.advance(CallInput.SEND)
+        call.state = advance(CALL, call.state, CallInput.SEND)
         listening.unconfirmed = set(listening.uris)
         for uri in listening.uris:
             self._subscribe(uri)
