@@ -21,6 +21,7 @@ from typing import Any
 import msgspec
 
 from mcp_sansio import Body, CallReceived, Head, Registry, Runtime, Server, StoreNeeded
+from mcp_sansio.wire.headers import Headers
 
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parent / "servers"))
@@ -131,7 +132,7 @@ class Http:
             self.session = [pair for pair in head.headers if pair[0].lower() == "mcp-session-id"]
             self._post(self.prepare(row.initialized()))
 
-    def prepare(self, message: Any) -> tuple[list[tuple[str, str]], bytes]:
+    def prepare(self, message: Any) -> tuple[list[tuple[bytes, bytes]], bytes]:
         """A message, as far as it can be made before it is sent."""
         body = rows.pack(message)
         headers = [
@@ -142,26 +143,25 @@ class Http:
             *self.session,
             ("Content-Length", str(len(body))),
         ]
-        return headers, body
+        return [(name.encode(), value.encode()) for name, value in headers], body
 
-    def _post(self, prepared: tuple[list[tuple[str, str]], bytes]) -> list[Any]:
+    def _post(self, prepared: tuple[list[tuple[bytes, bytes]], bytes]) -> list[Any]:
         headers, body = prepared
         engine = self.engine = self.server.http_transaction(loopback=True)
-        engine.receive_request("POST", "/mcp", headers)
-        engine.receive_body(body)
-        engine.receive_end()
+        engine.receive_request("POST", "/mcp", Headers.of_bytes(headers))
+        engine.receive_end(body)
         self.driver.turn(engine)
         parts: list[Any] = engine.data_to_send()
         return parts
 
-    def send(self, prepared: tuple[list[tuple[str, str]], bytes]) -> list[bytes]:
+    def send(self, prepared: tuple[list[tuple[bytes, bytes]], bytes]) -> list[bytes]:
         """Send a message; the pieces of the body that come back at once."""
         parts = self._post(prepared)
         if parts[0].status != 200:
             raise rows.Wrong(f"HTTP {parts[0].status}")
         return [part.data for part in parts if type(part) is Body]
 
-    def answer(self, prepared: tuple[list[tuple[str, str]], bytes]) -> list[bytes]:
+    def answer(self, prepared: tuple[list[tuple[bytes, bytes]], bytes]) -> list[bytes]:
         """Answer a question on a request of its own; what comes back of the call that asked it."""
         call = self.engine
         accepted = self._post(prepared)[0]

@@ -35,6 +35,7 @@ from rows import Row
 
 import mcp_sansio
 from mcp_sansio import AdapterSet, Change, ChangeKind, Config, MemorySessionStore, Registry, Server
+from mcp_sansio.wire.headers import Headers
 from mcp_sansio.wire.lines import LineDecoder
 
 KNOWN = AdapterSet.default().versions
@@ -335,7 +336,8 @@ def call_over_http(message: bytes) -> None:
     client = Http(new_server(LARGE, config=big()), LARGE_CALL)
     headers, _ = client.prepare(LARGE_CALL.call("call", "length", {"text": ""}))
     engine = client.server.http_transaction(loopback=True)
-    engine.receive_request("POST", "/mcp", [pair for pair in headers if pair[0] != "Content-Length"])
+    endless = [pair for pair in headers if pair[0] != b"Content-Length"]
+    engine.receive_request("POST", "/mcp", Headers.of_bytes(endless))
     for piece in pieces(message):
         engine.receive_body(piece)
     engine.receive_end()

@@ -28,6 +28,10 @@ class ClientInfo(Struct, frozen=True):
     capabilities: Mapping[str, JSON] = {}
 
 
+#: Who has said nothing.
+NOBODY = ClientInfo()
+
+
 class Call(Struct, eq=False):
     """A request, or a notification where `id` is ``None``.
 

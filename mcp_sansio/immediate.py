@@ -95,7 +95,7 @@ class Immediate:
         cursor = call.params.get("cursor")
         if cursor is None:
             key = (call.adapter.version, call.operation, "first page")
-            first: ListPage = self._registry.rendered(key, lambda: self._page_after(0, call, table))
+            first: ListPage = self._registry.rendered(key, self._page_after, 0, call, table)
             return Value(first)
         after = _serial_of(cursor)
         if after is None:

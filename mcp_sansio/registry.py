@@ -369,15 +369,15 @@ class Registry:
         chosen = self.ask_in_arguments if spec.ask_in_arguments is None else spec.ask_in_arguments
         return chosen and spec.bound.takes_exchange
 
-    def rendered(self, key: Any, render: Callable[[], Any]) -> Any:
-        """What ``render()`` gave for `key`, kept until a declaration changes. For results that no call influences.
+    def rendered(self, key: Any, render: Callable[..., Any], *arguments: Any) -> Any:
+        """What `render` gave for `key`, kept until a declaration changes. For results that no call influences.
 
         The oldest of many makes room, since a peer may ask for a page from any place on.
         """
         kept = self._rendered.get(key)
         if kept is not None:
             return kept
-        rendered, made = self._rendered, render()
+        rendered, made = self._rendered, render(*arguments)
         # What is declared meanwhile, in a handler's thread say, starts a new collection: this is not put into that one.
         if len(rendered) >= _MAX_RENDERED:
             rendered.pop(next(iter(rendered), None), None)

@@ -23,7 +23,7 @@ from mcp_sansio.wire.headers import decode_value, encode_value
 from mcp_sansio.wire.json import encode
 from mcp_sansio.wire.jsonrpc import Envelope, encode_notification
 
-from .base import Adapter, client_info
+from .base import SPLICE, Adapter, client_info
 from .client_role import CHANGE_METHODS, Asked, read_asked
 from .params import TARGET, fault_of_params
 from .preamble import META_VERSION, VERSION_HEADER, Preamble
@@ -35,7 +35,6 @@ ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 SERVER_INFO, SUBSCRIPTION_ID = META + "serverInfo", META + "subscriptionId"
 
 _CALL_TOOL = Operation.CALL_TOOL  # named once: see `mcp_sansio.operation`
-_SPLICE = "\x00"
 _NUMBER = r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?"
 #: What a mirrored integer may be at most: more is not exact everywhere on the way ("Schema Extension").
 _MAX_INTEGER = 2**53 - 1
@@ -52,6 +51,7 @@ class EnvelopeAdapter(Adapter):
     method_header: ClassVar[str] = "mcp-method"
     name_header: ClassVar[str] = "mcp-name"
     param_header: ClassVar[str] = "mcp-param-"
+    mirroring_headers: ClassVar[tuple[str, ...]] = (method_header, name_header)
 
     # Inbound
 
@@ -138,12 +138,12 @@ class EnvelopeAdapter(Adapter):
 
     def change_frame(self, change: Change) -> tuple[bytes, bytes | None]:
         """Every announcement names its subscription (basic/patterns/subscriptions, "Receiving Notifications")."""
-        params: dict[str, JSON] = {"_meta": {SUBSCRIPTION_ID: _SPLICE}}
+        params: dict[str, JSON] = {"_meta": {SUBSCRIPTION_ID: SPLICE}}
         if change.uri is not None:
             params["uri"] = change.uri
         whole = encode_notification(CHANGE_METHODS[change.kind], params)
-        # A lone control character never stands for itself in JSON text, and `_meta` comes before the URI.
-        head, tail = whole.split(encode(_SPLICE), 1)
+        # `_meta` comes before the URI.
+        head, tail = whole.split(encode(SPLICE), 1)
         return head, tail
 
     def encode_acknowledgement(self, call: Call, listening: Listening) -> bytes:

@@ -11,12 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar
 
-from mcp_sansio.call import Call, ClientInfo, Decoded, DecodeFailure, Reply
+from mcp_sansio.call import NOBODY, Call, ClientInfo, Decoded, DecodeFailure, Reply
 from mcp_sansio.changes import Change
 from mcp_sansio.immediate import Described, Empty, Listening, ListPage
 from mcp_sansio.in_arguments import question_result
 from mcp_sansio.operation import Operation
-from mcp_sansio.outcome import Failure, FailureKind, InputRequest, NeedsInput, Outcome, Rejected
+from mcp_sansio.outcome import Failure, FailureKind, InputRequest, NeedsInput, Outcome, Rejected, Value
 from mcp_sansio.registry import Registry
 from mcp_sansio.specs import CacheHint, Spec, ToolSpec
 from mcp_sansio.types import (
@@ -46,6 +46,9 @@ from .failures import FailureCode
 from .params import TARGET, fault_of_params
 from .preamble import Preamble
 from .projection import Shape, project_content, project_contents, project_message
+
+#: What stands in JSON text where something is to be put in: a lone control character never stands for itself there.
+SPLICE = "\x00"
 
 _INVALID, _RESPONSE, _REQUEST = MessageShape.INVALID, MessageShape.RESPONSE, MessageShape.REQUEST
 _LISTS: Mapping[Operation, tuple[str, str]] = {
@@ -83,6 +86,8 @@ class Adapter(Descriptions, ClientRole):
 
     methods: ClassVar[Mapping[str, Operation]]
     failures: ClassVar[Mapping[FailureKind, FailureCode]]
+    #: The HTTP headers, in lower case, that `check_http` compares with the body, but for those that mirror arguments.
+    mirroring_headers: ClassVar[tuple[str, ...]] = ()
     shape: ClassVar[Shape]
 
     def __repr__(self) -> str:
@@ -112,9 +117,7 @@ class Adapter(Descriptions, ClientRole):
     def check_http(self, preamble: Preamble, registry: Registry) -> None:
         """Enforce the headers that the revision requires of a POST. Raises `Rejected`."""
 
-    def decode(
-        self, preamble: Preamble, *, client: ClientInfo | None = None, log_level: str | None = None
-    ) -> list[Decoded]:
+    def decode(self, preamble: Preamble, *, client: ClientInfo = NOBODY, log_level: str | None = None) -> list[Decoded]:
         """The calls, replies and failures in a message.
 
         `client` and `log_level` are what the connection or session remembers; a revision without a handshake reads them
@@ -122,8 +125,6 @@ class Adapter(Descriptions, ClientRole):
         is refused as a whole.
         """
         body = preamble.body
-        if client is None:
-            client = NOBODY
         if not isinstance(body, list):
             decoded = self.decode_message(body, client, log_level)
             return [] if decoded is None else [decoded]
@@ -199,14 +200,17 @@ class Adapter(Descriptions, ClientRole):
     def encode(self, call: Call, registry: Registry, outcome: Outcome) -> bytes:
         """The response to `call`: the same bytes whether they travel as a JSON body, an event or a line."""
         assert call.id is not None
-        if isinstance(outcome, Failure):
-            return self.encode_failure(call.id, outcome)
+        if isinstance(outcome, Value):
+            result = outcome.result
+            if type(result) is str:
+                head, tail = registry.rendered((self.version, str), self._around_text, call, registry)
+                return encode_result(call.id, head, encode(result), tail)
+            if isinstance(result, ListPage):
+                return encode_result(call.id, self._cached_page(call, registry, result))
+            return encode_response(call.id, self.encode_value(call, registry, result))
         if isinstance(outcome, NeedsInput):
             return encode_response(call.id, self.encode_input_required(call, registry, outcome))
-        result = outcome.result
-        if isinstance(result, ListPage):
-            return encode_result(call.id, self._cached_page(call, registry, result))
-        return encode_response(call.id, getattr(self, _ENCODERS[type(result)])(call, registry, result))
+        return self.encode_failure(call.id, outcome)
 
     def encode_value(self, call: Call, registry: Registry, result: Any) -> dict[str, JSON]:
         """The result object for what a call produced."""
@@ -269,6 +273,12 @@ class Adapter(Descriptions, ClientRole):
         # Nearly every tool returns a text, and every revision can hold one: it spares 3 µs to make no records of it.
         return self.finished({"content": [{"type": "text", "text": text}]}, registry)
 
+    def _around_text(self, call: Call, registry: Registry) -> tuple[bytes, bytes]:
+        """What comes before a text and behind it in the result that it is: the same in every call."""
+        whole = encode(self._text_result(call, registry, SPLICE))
+        head, _, tail = whole.partition(encode(SPLICE))
+        return head, tail
+
     def _holds_structured(self, value: JSON) -> bool:
         allowed = self.shape.structured_content
         return allowed == "any" or (allowed == "object" and isinstance(value, dict))
@@ -321,10 +331,6 @@ class Adapter(Descriptions, ClientRole):
         """
         params: dict[str, JSON] = {} if change.uri is None else {"uri": change.uri}
         return encode_notification(CHANGE_METHODS[change.kind], params or None), None
-
-
-#: A client of whom nothing is known.
-NOBODY = ClientInfo()
 
 
 def client_info(stated: JSON, capabilities: JSON) -> ClientInfo:

@@ -153,16 +153,16 @@ class RunningCall(Struct, eq=False):
             return
         if self._questions:
             self._withdraw(self._questions, "the call that asked is over")
-        adapter, registry = self.call.adapter, self.server.registry
+        call, registry, outlet = self.call, self.server.registry, self.outlet
         try:
-            message = adapter.encode(self.call, registry, outcome)
+            message = call.adapter.encode(call, registry, outcome)
         except (TypeError, ValueError, RecursionError):
             # What a handler put in a result (a `meta`, say) may not be JSON; only encoding can tell.
-            logger.exception("the result of %s %r cannot be encoded", self.call.operation, self.call.target)
+            logger.exception("the result of %s %r cannot be encoded", call.operation, call.target)
             outcome = Failure(FailureKind.INTERNAL, HANDLER_FAULT)
-            message = adapter.encode(self.call, registry, outcome)
-        self.outlet.reply(self, message, outcome if isinstance(outcome, Failure) else None)
-        self.outlet.wake()
+            message = call.adapter.encode(call, registry, outcome)
+        outlet.reply(self, message, outcome if isinstance(outcome, Failure) else None)
+        outlet.wake()
 
     def cancel(self) -> None:
         """Give the call up: no reply, what it asked is withdrawn, its task to be cancelled."""

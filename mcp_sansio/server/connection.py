@@ -7,14 +7,14 @@ was called, take everything: `events`, `data_to_send` and `next_deadline`. A str
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from mcp_sansio import wire_log
 from mcp_sansio.adapters.base import Adapter
 from mcp_sansio.adapters.preamble import Preamble
 from mcp_sansio.adapters.selection import AdapterSet
-from mcp_sansio.call import Call, ClientInfo, Decoded, Reply
+from mcp_sansio.call import NOBODY, Call, Decoded, Reply
 from mcp_sansio.changes import Change, ChangeKind
 from mcp_sansio.dispatcher import RUN, Peer
 from mcp_sansio.events import CallCancelled, CallReceived, Event, PeerFaulted
@@ -25,6 +25,7 @@ from mcp_sansio.states import advance
 from mcp_sansio.types import RequestId
 
 from ._state import CHANNEL, ChannelInput, ChannelState
+from .batch import Batch
 from .calls import RunningCall
 from .listening import ListenStream
 from .queues import Backlog, taken
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
 #: What a client may send before its handshake (basic/lifecycle, "Initialization").
 _BEFORE_HANDSHAKE = frozenset({Operation.DESCRIBE, Operation.HANDSHAKE_COMPLETE, Operation.PING, Operation.CANCEL})
-_CLOSED, _SET_LOG_LEVEL = ChannelState.CLOSED, Operation.SET_LOG_LEVEL
+_CLOSED, _SET_LOG_LEVEL, _DESCRIBE = ChannelState.CLOSED, Operation.SET_LOG_LEVEL, Operation.DESCRIBE
 _LISTS = (Change(ChangeKind.TOOLS), Change(ChangeKind.PROMPTS), Change(ChangeKind.RESOURCES))
 
 
@@ -69,10 +70,12 @@ class ServerConnection:
         self.state = ChannelState.NEW
         self.wake = wake
         self._negotiated: Adapter | None = None
-        self._client: ClientInfo | None = None
+        #: All that has a say in how a message is read, beside the message: see `familiar`.
+        self._place: Hashable = (self.adapters, None)
+        self._client = NOBODY
         self._log_level: str | None = None
         self._watched: dict[Change, None] = {}
-        self._calls: dict[RequestId, RunningCall | ListenStream] = {}
+        self._calls: dict[RequestId | None, RunningCall | ListenStream] = {}
         self._messages: list[bytes] = []
         self._announced: set[bytes] = set()
         self._events: list[Event] = []
@@ -84,12 +87,22 @@ class ServerConnection:
         """One whole message, or batch of them."""
         if self.state is _CLOSED:
             return
-        config = self.server.config
-        if self.server.logs_wire:
+        server = self.server
+        if server.logs_wire:
             wire_log.received(data)
-        if len(data) > config.max_message:
+        if len(data) > server.config.max_message:
             self.receive_overlong(len(data))
             return
+        call = server.familiar.recall(self._place, data)
+        if call is None:
+            self._receive_unfamiliar(data)
+            return
+        if call.adapter.has_handshake:
+            call.client, call.log_level = self._client, self._log_level
+        self._called(call, self)
+
+    def _receive_unfamiliar(self, data: bytes) -> None:
+        config = self.server.config
         preamble = Preamble.of(data, max_depth=config.max_depth)
         negotiated = self._negotiated
         adapter = negotiated or self.adapters.fallback
@@ -103,9 +116,11 @@ class ServerConnection:
         except Rejected as rejected:
             self._refuse(adapter, preamble, rejected.failure)
             return
-        outlet = _Batch(self, Replies(sum(map(expects_reply, decoded)))) if is_batch else self
+        outlet = Batch(self, Replies(sum(map(expects_reply, decoded)))) if is_batch else self
         for item in decoded:
             if isinstance(item, Call) and item.id is not None:
+                if not is_batch:
+                    self.server.familiar.remember(self._place, data, item)
                 self._called(item, outlet)
             else:
                 self._receive(item, adapter, outlet)
@@ -179,7 +194,7 @@ class ServerConnection:
         message_id = quoted_id(body)
         self.send(adapter.encode_failure(message_id, failure))
 
-    def _receive(self, item: Decoded, adapter: Adapter, outlet: ServerConnection | _Batch) -> None:
+    def _receive(self, item: Decoded, adapter: Adapter, outlet: ServerConnection | Batch) -> None:
         if isinstance(item, Call):
             self._notified(item)
         elif isinstance(item, Reply):
@@ -206,16 +221,17 @@ class ServerConnection:
             held.end()
             self.forget(held.call)
 
-    def _called(self, call: Call, outlet: ServerConnection | _Batch) -> None:
+    def _called(self, call: Call, outlet: ServerConnection | Batch) -> None:
         outcome: Outcome | None = self._fault_of(call)
-        if outcome is None and call.operation in RUN:
-            if call.operation is _SET_LOG_LEVEL:
-                self._log_level = call.params["level"]  # now: it holds for the very next message
-            self._start(call, outlet)
-            return
-        if outcome is None and call.operation is Operation.DESCRIBE and call.adapter.has_handshake:
-            self._initialize(call)
         if outcome is None:
+            operation = call.operation
+            if operation in RUN:
+                if operation is _SET_LOG_LEVEL:
+                    self._log_level = call.params["level"]  # now: it holds for the very next message
+                self._start(call, outlet)
+                return
+            if operation is _DESCRIBE and call.adapter.has_handshake:
+                self._initialize(call)
             outcome = self.server.dispatcher.immediate(call)
         assert outcome is not None
         if isinstance(outcome, Value) and isinstance(outcome.result, Listening):
@@ -224,31 +240,31 @@ class ServerConnection:
             outlet.add(call.adapter.encode(call, self.server.registry, outcome))
 
     def _fault_of(self, call: Call) -> Failure | None:
-        if self.server.closing and call.operation is not Operation.PING:
+        server, calls = self.server, self._calls
+        if server.closing and call.operation is not Operation.PING:
             return Failure(FailureKind.UNAVAILABLE, "this server is shutting down")
-        if call.adapter.has_handshake and self._negotiated is None and call.operation not in _BEFORE_HANDSHAKE:
+        if self._negotiated is None and call.adapter.has_handshake and call.operation not in _BEFORE_HANDSHAKE:
             return Failure(FailureKind.HANDSHAKE_MISSING, "the handshake is missing: send initialize first")
-        if call.id in self._calls:
+        if call.id in calls:
             return Failure(FailureKind.MALFORMED, "the id of a request that is still in flight was used again")
-        if len(self._calls) >= self.server.config.max_calls:
-            return Failure(FailureKind.TOO_MANY, f"at most {self.server.config.max_calls} calls may be in flight")
+        if len(calls) >= server.config.max_calls:
+            return Failure(FailureKind.TOO_MANY, f"at most {server.config.max_calls} calls may be in flight")
         return None
 
     def _initialize(self, call: Call) -> None:
         adapter = self.adapters.negotiate(call.params["protocolVersion"])
         self.state = advance(CHANNEL, self.state, ChannelInput.INITIALIZE)
         self._negotiated = call.adapter = adapter
+        self._place = (self.adapters, adapter)
         self._client = adapter.client_info_for(call.params)
 
-    def _start(self, call: Call, outlet: ServerConnection | _Batch) -> None:
-        assert call.id is not None
-        deadline = self.server.runtime.now() + self.server.config.call_timeout
-        running = RunningCall(self.server, call, outlet, deadline)
+    def _start(self, call: Call, outlet: ServerConnection | Batch) -> None:
+        server = self.server
+        running = RunningCall(server, call, outlet, server.runtime.now() + server.config.call_timeout)
         self._calls[call.id] = running
         self._events.append(CallReceived(call, running.run))
 
-    def _listen(self, call: Call, listening: Listening, outlet: ServerConnection | _Batch) -> None:
-        assert call.id is not None
+    def _listen(self, call: Call, listening: Listening, outlet: ServerConnection | Batch) -> None:
         fault = self.server.fault_of_listening(listening)
         if fault is not None:
             outlet.add(call.adapter.encode(call, self.server.registry, fault))
@@ -319,7 +335,6 @@ class ServerConnection:
 
     def reply(self, running: RunningCall, message: bytes, failure: Failure | None) -> None:
         """See `Outlet.reply`."""
-        assert running.call.id is not None
         self._calls.pop(running.call.id, None)
         self.send(message)
 
@@ -335,7 +350,6 @@ class ServerConnection:
 
     def forget(self, call: Call) -> None:
         """`call` is over."""
-        assert call.id is not None
         self._calls.pop(call.id, None)
 
     def emit(self, event: Event) -> None:
@@ -351,42 +365,3 @@ class ServerConnection:
         if message not in self._announced:
             self._announced.add(message)
             self._send_woken(message)
-
-
-class _Batch:
-    """The `Outlet` of the calls that came in one batch, whose answer is one message."""
-
-    can_stream = True
-    session = None
-
-    def __init__(self, connection: ServerConnection, replies: Replies) -> None:
-        self.wake = connection.wake
-        self.owner = self.peer = connection
-        self.principal = connection.principal
-        self.request = connection.request
-        self._connection = connection
-        self._replies = replies
-
-    def add(self, message: bytes | None) -> None:
-        """One reply is made, or will never be."""
-        body = self._replies.body() if self._replies.add(message) else None
-        if body is not None:
-            self._connection.send(body)
-
-    def send(self, message: bytes) -> None:
-        """See `Outlet.send`."""
-        self._connection.send(message)
-
-    def reply(self, running: RunningCall, message: bytes, failure: Failure | None) -> None:
-        """See `Outlet.reply`."""
-        self._connection.forget(running.call)
-        self.add(message)
-
-    def gone(self, running: RunningCall) -> None:
-        """See `Outlet.gone`."""
-        self._connection.gone(running)
-        self.add(None)
-
-    async def drained(self) -> None:
-        """See `Outlet.drained`."""
-        await self._connection.drained()

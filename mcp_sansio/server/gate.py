@@ -14,7 +14,7 @@ from mcp_sansio.outcome import Failure, FailureKind
 from mcp_sansio.wire.headers import Headers, accepts, is_printable, media_type, parse_host, parse_origin
 
 JSON_TYPE, STREAM_TYPE = "application/json", "text/event-stream"
-JSON_HEADERS = (("Content-Type", JSON_TYPE),)
+JSON_HEADER = ("Content-Type", JSON_TYPE)
 ANY = "*"
 
 #: What a browser's script may read of a response (basic/transports names the headers).

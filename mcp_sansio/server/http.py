@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from mcp_sansio import wire_log
@@ -17,7 +16,7 @@ from mcp_sansio.outcome import Failure, FailureKind, Rejected
 from mcp_sansio.pieces import Pieces
 from mcp_sansio.states import advance
 from mcp_sansio.types import RequestId
-from mcp_sansio.wire.headers import Headers, split_target
+from mcp_sansio.wire.headers import Headers
 from mcp_sansio.wire.sse import encode_comment
 
 from . import gate
@@ -28,6 +27,7 @@ from .queues import Backlog, taken
 if TYPE_CHECKING:
     from mcp_sansio.adapters.base import Adapter
 
+    from .heads import RequestHead
     from .server import Server
 
 logger = logging.getLogger("mcp_sansio")
@@ -37,6 +37,7 @@ _RECEIVING, _STREAMING, _ENDED = ResponseState.RECEIVING, ResponseState.STREAMIN
 _REQUEST, _RECEIVED, _COMPLETE = ResponseInput.REQUEST, ResponseInput.RECEIVED, ResponseInput.END
 
 _END = End()
+_CLOSING = Failure(FailureKind.UNAVAILABLE, "this server is shutting down")
 _STREAM_HEADERS = (
     ("Content-Type", gate.STREAM_TYPE),
     ("Cache-Control", "no-cache, no-transform"),
@@ -58,14 +59,15 @@ class HttpTransaction:
 
     # Defaults stand here, since most requests change none of them.
     state = ResponseState.IDLE
-    headers = Headers()
-    query: Mapping[str, str] = MappingProxyType({})
     method = ""
     connected = True
+    #: The request's head, and what was made of it.
+    head: RequestHead
     #: Further headers of a response that is not a refusal.
     extra_headers: gate.Pairs = ()
-    _cors: gate.Pairs = ()
     _receive_by: float | None = None
+    #: What of the body has come in, where it does not come with the head.
+    _body: Pieces | None = None
     _keep_alive: float | None = None
     #: What waits for the client to read it. A response that is no stream is there at once, and nothing waits.
     _backlog: Backlog | None = None
@@ -87,7 +89,6 @@ class HttpTransaction:
         self.wake = wake
         self._loopback = loopback
         self._paced = paced
-        self._body = Pieces()
         self._parts: list[Part] = []
         self._events: list[Event] = []
         self._running: dict[RunningCall, None] = {}
@@ -97,56 +98,62 @@ class HttpTransaction:
     def receive_request(self, method: str, target: str, headers: Iterable[tuple[str, str]] | Mapping[str, str]) -> None:
         """The request line and the header section. `target` is the path with its query, as it was sent."""
         self.state = advance(RESPONSE, self.state, _REQUEST)
-        self.headers = held = headers if type(headers) is Headers else Headers(headers)
         self.method = method
-        if self.server.logs_wire:
+        server = self.server
+        held = headers if type(headers) is Headers else Headers(headers)
+        head = self.head = server.heads.judged(target, held, self._loopback)
+        if server.logs_wire:
             wire_log.head_received(f"{method} {target}", held)
-        if "?" in target:
-            self.query = split_target(target)[1]
-        get, config = held.fields.get, self.config
-        fault, cors = self.server.admission(get("host"), get("origin"), self._loopback)
-        if held.size > config.max_headers:
-            text = f"the headers are larger than {config.max_headers} bytes"
-            fault = Failure(FailureKind.HEADERS_TOO_LARGE, text)
-        elif self.server.closing:
-            fault = Failure(FailureKind.UNAVAILABLE, "this server is shutting down")
+        fault = _CLOSING if server.closing else head.fault
         if fault is not None:
             self.refuse(fault)
-            return
-        self._cors = cors
-        if method == "OPTIONS":
-            self.respond(204, gate.preflight_headers(held, self.allowed_methods()))
-        elif method not in self.methods:
+        elif method != "POST" or method not in self.methods:
+            self._receive_bodiless()
+        elif head.fault_of_body is not None:
+            self.refuse(head.fault_of_body)
+        else:
+            self._receive_by = server.runtime.now() + self.config.receive_timeout
+
+    def _receive_bodiless(self) -> None:
+        """A request whose body, if it has one, is of no interest."""
+        if self.method == "OPTIONS":
+            self.respond(204, gate.preflight_headers(self.head.headers, self.allowed_methods()))
+        elif self.method not in self.methods:
             self.refuse_method()
-        elif method != "POST":
+        else:
             self.state = advance(RESPONSE, self.state, _RECEIVED)
             self._handle(b"")
-        else:
-            self._receive_by = self.server.runtime.now() + config.receive_timeout
-            fault = gate.fault_of_body(get("content-type"), get("content-length"), config.max_message)
-            if fault is not None:
-                self.refuse(fault)
 
     def receive_body(self, data: bytes) -> None:
         """A piece of the request's body. More than `Config.max_message` bytes are refused as soon as they are seen."""
         if self.state is not _RECEIVING:
             return
+        if self._body is None:
+            self._body = Pieces()
         if self._body.size + len(data) > self.config.max_message:
-            self._body.clear()
+            self._body = None
             self.refuse(gate.too_large(self.config.max_message))
         else:
             self._body.add(data)
 
-    def receive_end(self) -> None:
-        """The request is complete."""
+    def receive_end(self, data: bytes = b"") -> None:
+        """The request is complete, with `data` as the last piece of its body, or all of it."""
+        if self._body is not None:
+            self.receive_body(data)
+            data = self._gathered()
         if self.state is not _RECEIVING:
             return
+        if len(data) > self.config.max_message:
+            self.refuse(gate.too_large(self.config.max_message))
+            return
         self.state = advance(RESPONSE, self.state, _RECEIVED)
-        body = self._body.whole()
-        self._body.clear()
         if self.server.logs_wire:
-            wire_log.received(body)
-        self._handle(body)
+            wire_log.received(data)
+        self._handle(data)
+
+    def _gathered(self) -> bytes:
+        body, self._body = self._body, None
+        return b"" if body is None else body.whole()
 
     def receive_disconnect(self) -> None:
         """The connection has gone. Whether that gives calls up is their revision's to say."""
@@ -239,12 +246,15 @@ class HttpTransaction:
         if self.state is _ENDED:
             return
         length = () if status in (202, 204) and not body else (("Content-Length", str(len(body))),)
-        head = Head(status, (*headers, *self.extra_headers, *length, *self._cors))
+        head = Head(status, (*headers, *self.extra_headers, *length, *self.head.cors))
         self._complete((head, Body(body), _END) if body else (head, _END))
 
     def respond_json(self, status: int, body: bytes, headers: Iterable[tuple[str, str]] = ()) -> None:
         """Send a whole response of JSON."""
-        self.respond(status, (*gate.JSON_HEADERS, *headers), body)
+        if self.state is not _ENDED:
+            length = ("Content-Length", str(len(body)))
+            head = Head(status, (gate.JSON_HEADER, *headers, *self.extra_headers, length, *self.head.cors))
+            self._complete((head, Body(body), _END))
 
     @property
     def rendering(self) -> Adapter:
@@ -276,7 +286,7 @@ class HttpTransaction:
             return
         self.state = advance(RESPONSE, self.state, ResponseInput.STREAM)
         self._backlog = Backlog(self.config.max_unsent, self.server.runtime.event, paced=self._paced)
-        self._send(Head(200, (*_STREAM_HEADERS, *self.extra_headers, *self._cors)))
+        self._send(Head(200, (*_STREAM_HEADERS, *self.extra_headers, *self.head.cors)))
         self.start_silence()
 
     def start_silence(self) -> None:
@@ -311,11 +321,11 @@ class HttpTransaction:
         """Tell the driver of `event`."""
         self._events.append(event)
 
-    def start_call(self, running: RunningCall) -> None:
-        """Have the driver run `running`, and mind its deadlines."""
+    def start_call(self, running: RunningCall, now: float) -> None:
+        """Have the driver run `running`, which begins `now`, and mind its deadlines."""
         self._running[running] = None
         self._events.append(CallReceived(running.call, running.run))
-        self._keep_alive = self.server.runtime.now() + self.config.keep_alive
+        self._keep_alive = now + self.config.keep_alive
 
     def settle_call(self, running: RunningCall) -> None:
         """`running` is over."""
@@ -341,7 +351,7 @@ class HttpTransaction:
     def _check_arrival(self, now: float) -> None:
         """A body that comes byte by byte would hold its connection, and what it sent, for as long as it likes."""
         if self._receive_by is not None and self._receive_by <= now:
-            self._body.clear()
+            self._body = None
             seconds = self.config.receive_timeout
             self.refuse(Failure(FailureKind.TOO_SLOW, f"the body took longer than {seconds:g} seconds to come in"))
 

@@ -14,7 +14,6 @@ from mcp_sansio.events import Event, Part
 from mcp_sansio.outcome import Failure, FailureKind, Rejected
 from mcp_sansio.wire.sse import encode_event
 
-from . import gate
 from .connection import ServerConnection
 from .http import HttpTransaction
 from .inquiry import Inquiry
@@ -42,7 +41,7 @@ class PairTransaction(HttpTransaction):
     # The stream
 
     def _open(self, body: bytes) -> None:
-        if not gate.accepted_forms(self.headers.fields.get("accept"))[1]:
+        if not self.head.forms[1]:
             raise Rejected(Failure(FailureKind.NOT_ACCEPTABLE, "the Accept header does not admit text/event-stream"))
         fault = self.server.fault_of_streams()
         if fault is not None:
@@ -101,7 +100,7 @@ class PairTransaction(HttpTransaction):
     # The messages
 
     def _message(self, body: bytes) -> None:
-        stream_id = self.query.get("session_id", "")
+        stream_id = self.head.query.get("session_id", "")
         stream = self.server.pairs.get(stream_id)
         if stream is None and self.server.workers.is_from_another(stream_id):
             message = {"post": body.decode("latin-1"), "pair": stream_id, "principal": self.principal}

@@ -18,7 +18,6 @@ from mcp_sansio.outcome import Failure
 from mcp_sansio.storage import Session
 from mcp_sansio.wire.sse import encode_event
 
-from . import gate
 from ._state import ResponseState
 from .calls import RunningCall
 from .http import HttpTransaction
@@ -110,21 +109,25 @@ class PostReply(Struct, eq=False):
 
     def add(self, message: bytes | None, failure: Failure | None = None) -> None:
         """One reply is made, or will never be (``None``). When none is missing the response is complete."""
-        streaming = self.reader is not None or self.http.state is _STREAMING
-        if streaming and message is not None:
+        if self.reader is not None or self.http.state is _STREAMING:
+            self._add_to_stream(message)
+        elif self.batch is None:
+            self._respond(message, failure)
+        elif self.batch.add(message):
+            self._respond(self.batch.body(), None)
+
+    def _add_to_stream(self, message: bytes | None) -> None:
+        if message is not None:
             self._write(message)
-        if self.batch is not None and not self.batch.add(message):
-            return
-        if streaming:
+        if self.batch is None or self.batch.add(message):
             self._finish()
-            return
-        if self.batch is not None:
-            message, failure = self.batch.body(), None
+
+    def _respond(self, message: bytes | None, failure: Failure | None) -> None:
+        """Respond with that `message`, if there is one."""
         if message is None:
             self._end_without_reply()
         elif self.accepts_json:
-            status = 200 if failure is None else self.adapter.http_status(failure)
-            self.http.respond(status, gate.JSON_HEADERS, message)
+            self.http.respond_json(200 if failure is None else self.adapter.http_status(failure), message)
         else:
             self.http.start_stream()
             self.http.write(encode_event(message))

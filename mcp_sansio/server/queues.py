@@ -39,8 +39,8 @@ class Backlog:
     def clear(self) -> None:
         """Everything was taken, or nobody will take it any more: who waits goes on."""
         self.size = 0
-        room, self._room = self._room, None
-        if room is not None:
+        if self._room is not None:
+            room, self._room = self._room, None
             room.set()
 
     async def drained(self) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypedDict, Unpack
 
 from mcp_sansio import wire_log
 from mcp_sansio.adapters.selection import AdapterSet
-from mcp_sansio.changes import Change
+from mcp_sansio.changes import Change, ChangeKind
 from mcp_sansio.dispatcher import Dispatcher
 from mcp_sansio.given import check_kind, checked
 from mcp_sansio.immediate import Listening
@@ -21,7 +21,8 @@ from mcp_sansio.storage import Hub, MemorySessionStore, SessionAccess, SessionSt
 
 from .config import Config
 from .connection import ServerConnection
-from .gate import admission
+from .familiar import Familiar
+from .heads import RequestHeads
 from .http import HttpTransaction
 from .lending import Lender
 from .pair import PairTransaction
@@ -116,7 +117,8 @@ class Server:
             max_state=self.config.max_state,
             announces=self.config.announces_changes,
         )
-        self.admission = admission(allowed_hosts=self.config.allowed_hosts, allowed_origins=self.config.allowed_origins)
+        self.heads = RequestHeads(self.config, self.adapters)
+        self.familiar = Familiar(registry, self.config.max_depth)
         self.topics = Topics()
         self.workers = Workers(self, None if hub is None else checked("hub", hub, Hub))
         self.lender = Lender(self)
@@ -231,6 +233,8 @@ class Server:
 
     def publish(self, change: Change) -> None:
         """Tell every client that listens for `change`. May be called from any thread; the registry does by itself."""
+        if change.kind is ChangeKind.TOOLS:
+            self.familiar.forget()
         self.runtime.run_in_loop(partial(self._publish, change))
 
     def _publish(self, change: Change) -> None:

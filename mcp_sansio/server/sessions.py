@@ -38,6 +38,12 @@ def no_such_session() -> Rejected:
     return Rejected(Failure(FailureKind.SESSION_NOT_FOUND, "there is no such session; initialize again"))
 
 
+def session_missing() -> Rejected:
+    """The refusal of a request that says of no session that it belongs there."""
+    text = f"the header {SESSION_HEADER} is missing; initialize first"
+    return Rejected(Failure(FailureKind.SESSION_MISSING, text))
+
+
 def new_session(version: str, client: ClientInfo, principal: str | None) -> dict[str, JSON]:
     """The record of a session that a handshake opens."""
     return {

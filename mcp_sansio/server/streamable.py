@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from mcp_sansio.adapters.base import Adapter
 from mcp_sansio.adapters.preamble import PIN, VERSION_HEADER, Preamble
-from mcp_sansio.call import Call, ClientInfo, Decoded, DecodeFailure, Reply
+from mcp_sansio.call import NOBODY, Call, ClientInfo, Decoded, DecodeFailure, Reply
 from mcp_sansio.dispatcher import RUN
 from mcp_sansio.events import PeerFaulted
 from mcp_sansio.immediate import Listening
@@ -21,7 +21,6 @@ from mcp_sansio.outcome import Failure, FailureKind, Outcome, Rejected, Value
 from mcp_sansio.types import RequestId
 from mcp_sansio.wire.sse import encode_event
 
-from . import gate
 from .calls import RunningCall
 from .listening import ListenStream
 from .post import PostReply
@@ -32,10 +31,10 @@ from .sessions import (
     SESSION_HEADER,
     new_session,
     session_key,
+    session_missing,
 )
 
-_SESSION = SESSION_HEADER.lower()
-_CALL_TOOL = Operation.CALL_TOOL
+_CALL_TOOL, _DESCRIBE = Operation.CALL_TOOL, Operation.DESCRIBE
 
 
 class StreamableTransaction(SessionTransaction):
@@ -45,7 +44,7 @@ class StreamableTransaction(SessionTransaction):
 
     # None of these is there before the request is; a class has them so that making one costs nothing.
     _adapter: Adapter | None = None
-    _preamble: Preamble | None = None
+    _message_id: RequestId | None = None
     _post_reply: PostReply | None = None
     _listen: ListenStream | None = None
     _stream: SessionStream | None = None
@@ -58,7 +57,7 @@ class StreamableTransaction(SessionTransaction):
 
     def message_id(self) -> RequestId | None:
         """See `HttpTransaction.message_id`."""
-        return quoted_id(self._preamble.body) if self._preamble else None
+        return self._message_id
 
     def allowed_methods(self) -> str:
         """The value of ``Allow``."""
@@ -72,37 +71,59 @@ class StreamableTransaction(SessionTransaction):
     # POST: a message, or a batch of them
 
     def _post(self, body: bytes) -> None:
-        preamble = self._preamble = Preamble.of(body, self.headers, self.query, max_depth=self.config.max_depth)
+        head = self.head
+        call = self.server.familiar.recall(head.place, body)
+        if call is None:
+            self._post_unfamiliar(body)
+            return
+        self._adapter, self._message_id = call.adapter, call.id
+        if call.adapter.has_handshake and head.session_id is not None:
+            self._load(head.session_id, partial(self._call_in_session, call))
+        else:
+            self._called(call, self._new_reply())
+
+    def _call_in_session(self, call: Call) -> None:
+        assert self._session is not None
+        opened = self._session.opened
+        call.client, call.log_level = opened.client, opened.log_level
+        self._called(call, self._new_reply())
+
+    def _new_reply(self, batch: Replies | None = None) -> PostReply:
+        assert self._adapter is not None
+        accepts_json, accepts_stream = self.head.forms
+        reply = self._post_reply = PostReply(
+            self, self.wake, self._adapter, self._live, self._session, accepts_json, accepts_stream, batch
+        )
+        return reply
+
+    def _post_unfamiliar(self, raw: bytes) -> None:
+        head = self.head
+        preamble = Preamble.of(raw, head.headers, head.query, max_depth=self.config.max_depth)
+        self._message_id = quoted_id(preamble.body)
         adapter = self._adapter = self.server.adapters.select(preamble)
-        forms = gate.accepted_forms(self.headers.fields.get("accept"))
-        if forms == (False, False):
+        if head.forms == (False, False):
             text = "the Accept header admits neither application/json nor text/event-stream"
             raise Rejected(Failure(FailureKind.NOT_ACCEPTABLE, text))
-        session_id = self.headers.fields.get(_SESSION)
         if not adapter.has_handshake or preamble.method == "initialize":
-            self._process(preamble, forms)
-        elif session_id is not None:
-            self._load(session_id, partial(self._process_in_session, preamble, forms))
+            self._process(raw, preamble)
+        elif head.session_id is not None:
+            self._load(head.session_id, partial(self._process_in_session, raw, preamble))
         elif self.config.require_session:
-            raise _session_missing()
+            raise session_missing()
         else:
-            self._process(preamble, forms)
+            self._process(raw, preamble)
 
-    def _process_in_session(self, preamble: Preamble, forms: tuple[bool, bool]) -> None:
+    def _process_in_session(self, raw: bytes, preamble: Preamble) -> None:
         assert self._session is not None
         opened = self._session.opened
         if preamble.header_version is None:
             self._adapter = self.server.adapters.select(preamble, opened.revision)
-        self._process(preamble, forms, opened.client, opened.log_level)
+        self._process(raw, preamble, opened.client, opened.log_level)
 
     def _process(
-        self,
-        preamble: Preamble,
-        forms: tuple[bool, bool],
-        client: ClientInfo | None = None,
-        log_level: str | None = None,
+        self, raw: bytes, preamble: Preamble, client: ClientInfo = NOBODY, log_level: str | None = None
     ) -> None:
-        adapter, session, body = self._adapter, self._session, preamble.body
+        adapter, body = self._adapter, preamble.body
         assert adapter is not None
         is_batch = isinstance(body, list)
         if is_batch and len(body) > self.config.max_batch:
@@ -110,10 +131,11 @@ class StreamableTransaction(SessionTransaction):
         adapter.check_http(preamble, self.server.registry)
         decoded = adapter.decode(preamble, client=client, log_level=log_level)
         due = sum(map(expects_reply, decoded))
-        batch = Replies(due) if is_batch else None
-        reply = self._post_reply = PostReply(self, self.wake, adapter, self._live, session, *forms, batch)
+        reply = self._new_reply(Replies(due) if is_batch else None)
         for item in decoded:
             if isinstance(item, Call) and item.id is not None:
+                if not is_batch and preamble.header_version is not None:
+                    self.server.familiar.remember(self.head.place, raw, item)
                 self._called(item, reply)
             else:
                 self._receive(item, reply)
@@ -163,7 +185,7 @@ class StreamableTransaction(SessionTransaction):
         if call.operation in RUN:
             self._start(call, reply)
             return
-        if call.operation is Operation.DESCRIBE and call.adapter.has_handshake:
+        if call.operation is _DESCRIBE and call.adapter.has_handshake:
             self._initialize(call, reply)
             return
         outcome = self.server.dispatcher.immediate(call)
@@ -178,21 +200,27 @@ class StreamableTransaction(SessionTransaction):
         reply.add(call.adapter.encode(call, self.server.registry, outcome), failure)
 
     def _start(self, call: Call, reply: PostReply) -> None:
-        server, most = self.server, self.config.max_calls
-        running = RunningCall(server, call, reply, server.runtime.now() + self.config.call_timeout)
-        if self._session is not None:
-            self._live = reply.live = live = server.live_session(self._session.id)
-            if len(live.calls) >= most:
-                failure = Failure(FailureKind.TOO_MANY, f"a session may have {most} calls in flight at most")
-                self._reply_at_once(call, failure, reply)
-                return
-            live.calls[running] = None
-        self.start_call(running)
+        server = self.server
+        now = server.runtime.now()
+        running = RunningCall(server, call, reply, now + self.config.call_timeout)
+        if self._session is not None and not self._start_in_session(running, reply, self._session.id):
+            return
+        self.start_call(running, now)
         spec = server.registry.tools.get(call.target or "") if call.operation is _CALL_TOOL else None
         if not reply.accepts_json or (spec is not None and spec.streaming):
             reply.become_stream()
         if spec is not None and spec.poll_after is not None:
             reply.let_go_after(spec.poll_after)
+
+    def _start_in_session(self, running: RunningCall, reply: PostReply, session_id: str) -> bool:
+        most = self.config.max_calls
+        self._live = reply.live = live = self.server.live_session(session_id)
+        if len(live.calls) >= most:
+            failure = Failure(FailureKind.TOO_MANY, f"a session may have {most} calls in flight at most")
+            self._reply_at_once(running.call, failure, reply)
+            return False
+        live.calls[running] = None
+        return True
 
     def _start_listening(self, call: Call, listening: Listening, reply: PostReply) -> None:
         fault = self.server.fault_of_listening(listening)
@@ -225,7 +253,7 @@ class StreamableTransaction(SessionTransaction):
     # Sessions
 
     def _initialize(self, call: Call, reply: PostReply) -> None:
-        if self.query.get(PIN) is None:
+        if self.head.query.get(PIN) is None:
             call.adapter = self.server.adapters.negotiate(call.params["protocolVersion"])
         outcome = self.server.dispatcher.immediate(call)
         assert outcome is not None
@@ -246,23 +274,23 @@ class StreamableTransaction(SessionTransaction):
 
     def _get(self, body: bytes) -> None:
         adapter = self._stated_adapter()
-        session_id = self.headers.get(_SESSION)
+        session_id = self.head.session_id
         if not self._may_get(adapter) or (session_id is None and not self.config.require_session):
             self.refuse_method()
             return
         if session_id is None:
-            raise _session_missing()
-        if not gate.accepted_forms(self.headers.fields.get("accept"))[1]:
+            raise session_missing()
+        if not self.head.forms[1]:
             raise Rejected(Failure(FailureKind.NOT_ACCEPTABLE, "the Accept header does not admit text/event-stream"))
         self._load(session_id, lambda: self._open_stream(adapter))
 
     def _may_get(self, adapter: Adapter | None) -> bool:
         """Whether there is a stream to read: the session's own, or the rest of one that was lost."""
-        return self._has_sessions(adapter) and (self.config.announces_changes or "last-event-id" in self.headers)
+        return self._has_sessions(adapter) and (self.config.announces_changes or "last-event-id" in self.head.headers)
 
     def _stated_adapter(self) -> Adapter | None:
         """The adapter of the revision that the URL or the header states, if one does. Raises `Rejected`."""
-        stated = self.query.get(PIN, self.headers.get(VERSION_HEADER))
+        stated = self.head.query.get(PIN, self.head.headers.get(VERSION_HEADER))
         if stated is None:
             return None
         adapter = self.server.adapters.by_version.get(stated.strip())
@@ -278,7 +306,7 @@ class StreamableTransaction(SessionTransaction):
 
     def _open_stream(self, stated: Adapter | None) -> None:
         assert self._session is not None
-        session, last = self._session, self.headers.get("last-event-id")
+        session, last = self._session, self.head.headers.get("last-event-id")
         adapter = stated or self.server.adapters.by_version.get(session.opened.revision) or self.rendering
         self._adapter = adapter
         if last is None:
@@ -308,7 +336,7 @@ class StreamableTransaction(SessionTransaction):
         if not self.config.deletable_sessions or not self._has_sessions(adapter):
             self.refuse_method()
             return
-        session_id = self.headers.get(_SESSION)
+        session_id = self.head.session_id
         if session_id is None:
             raise Rejected(Failure(FailureKind.SESSION_MISSING, f"the header {SESSION_HEADER} is missing"))
         self._load(session_id, lambda: self._end_session(session_id))
@@ -367,8 +395,3 @@ class StreamableTransaction(SessionTransaction):
         if self.rendering.disconnect_cancels:
             for running in tuple(self._running):
                 running.cancel()
-
-
-def _session_missing() -> Rejected:
-    text = f"the header {SESSION_HEADER} is missing; initialize first"
-    return Rejected(Failure(FailureKind.SESSION_MISSING, text))

@@ -46,15 +46,18 @@ class Headers(Mapping[str, str]):
     by ", " (RFC 9110 section 5.3).
     """
 
-    __slots__ = ("_size", "fields")
+    __slots__ = ("_size", "fields", "is_kept")
 
     #: The values by lower-case name: for who knows the names that way, and has many to look up.
     fields: dict[str, str]
+    #: Whether whoever brings the same pairs gets this very object, see `of_bytes`.
+    is_kept: bool
     _size: int
 
     def __init__(self, source: Mapping[str, str] | Iterable[tuple[str, str]] = ()) -> None:
         given: Any = source
         self._size = -1
+        self.is_kept = False
         # Whether it has items is quicker to ask than whether it is a mapping.
         if not hasattr(given, "items"):
             self.fields = _joined(given)
@@ -74,6 +77,7 @@ class Headers(Mapping[str, str]):
         if held is None:
             held = cls([(name.decode("latin-1"), value.decode("latin-1")) for name, value in given])
             if held.size <= _MAX_KNOWN_SIZE and SECRET.isdisjoint(held.fields):
+                held.is_kept = True
                 _remember(given, held)
         return held
 
@@ -120,7 +124,7 @@ class Headers(Mapping[str, str]):
 # of what a call costs over ASGI. What is kept outlives its request: so it is little, and nobody's credentials, of which
 # those that change would fill it besides.
 _known: dict[tuple[tuple[bytes, bytes], ...], Headers] = {}
-_MAX_KNOWN, _MAX_KNOWN_SIZE = 64, 4096
+_MAX_KNOWN, _MAX_KNOWN_SIZE = 256, 4096
 
 
 def _remember(pairs: tuple[tuple[bytes, bytes], ...], headers: Headers) -> None:

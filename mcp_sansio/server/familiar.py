@@ -1,0 +1,111 @@
+"""Requests like one that was found sound before, of which only the id and the arguments are new.
+
+A client says the same of itself in every request, and calls the same few tools. What depends on that alone need not be
+worked out again: which revision a message is in, whether its headers mirror it, whether it is complete, who its client
+is. There are no rules here: what is remembered is what the rules made of the first such request, and whatever is not
+wholly like that goes their way. This took half of what the core does for a call, see docs/performance.md.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType
+from msgspec.structs import replace
+
+from mcp_sansio.call import Call
+from mcp_sansio.operation import Operation
+from mcp_sansio.registry import Registry
+
+_ABSENT = Raw(b"")
+
+
+class _Params(Struct, frozen=True, forbid_unknown_fields=True):
+    """The params of what is worth remembering: nothing but what a call is about, and `meta` as it was written."""
+
+    name: str | UnsetType = UNSET
+    uri: str | UnsetType = UNSET
+    cursor: str | UnsetType = UNSET
+    arguments: dict[str, Any] | UnsetType = UNSET
+    meta: Raw = msgspec.field(name="_meta", default=_ABSENT)
+
+
+class _Request(Struct, frozen=True, forbid_unknown_fields=True):
+    jsonrpc: Literal["2.0"]
+    id: str | int
+    method: str
+    params: _Params = _Params()
+
+
+_decode = msgspec.json.Decoder(_Request).decode
+#: What clients repeat, of which no rule but a tool's own looks at the arguments.
+_REPEATED = frozenset(
+    {
+        Operation.CALL_TOOL,
+        Operation.READ_RESOURCE,
+        Operation.LIST_TOOLS,
+        Operation.LIST_RESOURCES,
+        Operation.LIST_RESOURCE_TEMPLATES,
+        Operation.LIST_PROMPTS,
+    }
+)
+#: How many requests are remembered, and the bytes that each may have: together they bound what clients can fill.
+_MOST, _MAX_SIZE = 512, 2048
+
+
+class Familiar:
+    """The requests to one server that were found sound lately.
+
+    A `place` is what else was known of a request than its body, and decided of it: they are only alike within one.
+    """
+
+    def __init__(self, registry: Registry, max_depth: int) -> None:
+        self._registry = registry
+        self._max_depth = max_depth
+        self._known: dict[Any, Call] = {}
+
+    def recall(self, place: object, body: bytes) -> Call | None:
+        """The call in `body`, if it is like one before, but for its client and log level where a session keeps them.
+
+        It never raises: what is wrong with a body is for the rules to say.
+        """
+        if not self._known or body.count(b"[") + body.count(b"{") > self._max_depth:
+            return None
+        try:
+            request = _decode(body)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return None
+        params = request.params
+        arguments = params.arguments
+        key = (place, request.method, params.name, params.uri, params.cursor, bytes(params.meta), arguments is UNSET)
+        like = self._known.get(key)
+        if like is None:
+            return None
+        if arguments is UNSET:
+            return replace(like, id=request.id, arguments={})
+        return replace(like, id=request.id, arguments=arguments, params={**like.params, "arguments": arguments})
+
+    def remember(self, place: object, body: bytes, call: Call) -> None:
+        """`body` was sound, and came to `call`, which nobody has touched yet."""
+        # A progress token is new each time, and arguments that headers mirror have to be compared with them each time.
+        if call.operation not in _REPEATED or call.progress_token is not None or len(body) > _MAX_SIZE:
+            return
+        spec = self._registry.tools.get(call.target or "")
+        if spec is not None and spec.headers:
+            return
+        try:
+            request = _decode(body)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return
+        params = request.params
+        absent = params.arguments is UNSET
+        key = (place, request.method, params.name, params.uri, params.cursor, bytes(params.meta), absent)
+        known = self._known
+        while len(known) >= _MOST:
+            known.pop(next(iter(known), None), None)  # the oldest makes room; another thread may be at it as well
+        known[key] = replace(call)
+
+    def forget(self) -> None:
+        """The declarations have changed, and with them what is checked of a call."""
+        self._known = {}

@@ -1,0 +1,86 @@
+"""What the head of a request decides before its body is read: whether it is admitted, and how it is answered.
+
+Clients send the same few heads again and again, so a verdict is kept for those whose `Headers` are kept too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from types import MappingProxyType
+
+from msgspec import Struct
+
+from mcp_sansio.adapters.preamble import PIN, VERSION_HEADER
+from mcp_sansio.adapters.selection import AdapterSet
+from mcp_sansio.outcome import Failure, FailureKind
+from mcp_sansio.wire.headers import Headers, split_target
+
+from . import gate
+from .config import Config
+from .sessions import SESSION_HEADER
+
+_NO_QUERY: Mapping[str, str] = MappingProxyType({})
+_SESSION = SESSION_HEADER.lower()
+_MOST = 256
+
+
+class RequestHead(Struct, frozen=True, eq=False):
+    """The head of a request, and the verdict on it."""
+
+    headers: Headers
+    #: The query of the target, percent-decoded.
+    query: Mapping[str, str]
+    session_id: str | None
+    #: Why it is refused, or ``None``; and the same for the body that it announces.
+    fault: Failure | None
+    fault_of_body: Failure | None
+    #: What lets a browser's script read the response.
+    cors: gate.Pairs
+    #: Whether a reply may be JSON, and whether it may be an event stream.
+    forms: tuple[bool, bool]
+    #: All that a head has a say in where its body is read: heads that are alike in this are alike, see `familiar`.
+    place: Hashable
+
+
+class RequestHeads:
+    """Judges the heads of the requests to one server of `adapters`, within the limits of `config`."""
+
+    def __init__(self, config: Config, adapters: AdapterSet) -> None:
+        self._config = config
+        self._admission = gate.admission(allowed_hosts=config.allowed_hosts, allowed_origins=config.allowed_origins)
+        mirrors = (name for adapter in adapters.adapters for name in adapter.mirroring_headers)
+        self._stated_in = tuple(dict.fromkeys((VERSION_HEADER, *mirrors)))
+        self._known: dict[tuple[int, str, bool], RequestHead] = {}
+
+    def judged(self, target: str, headers: Headers, loopback: bool) -> RequestHead:
+        """The verdict on a request for `target`. `loopback` says whether it came in on a loopback address."""
+        if not headers.is_kept:
+            return self._judge(target, headers, loopback)
+        # What is kept holds the headers, so that no others can have their identity.
+        key = (id(headers), target, loopback)
+        head = self._known.get(key)
+        if head is None:
+            head = self._judge(target, headers, loopback)
+            if len(self._known) >= _MOST:
+                self._known.clear()  # in one step, since threads share it
+            self._known[key] = head
+        return head
+
+    def _judge(self, target: str, headers: Headers, loopback: bool) -> RequestHead:
+        most, get = self._config.max_headers, headers.fields.get
+        fault, cors = self._admission(get("host"), get("origin"), loopback)
+        if headers.size > most:
+            fault = Failure(FailureKind.HEADERS_TOO_LARGE, f"the headers are larger than {most} bytes")
+        query = split_target(target)[1] if "?" in target else _NO_QUERY
+        session_id = get(_SESSION)
+        forms = gate.accepted_forms(get("accept"))
+        return RequestHead(
+            headers,
+            query,
+            session_id,
+            fault,
+            gate.fault_of_body(get("content-type"), get("content-length"), self._config.max_message),
+            () if fault is not None else cors,
+            forms,
+            (query.get(PIN), session_id is None, forms, *map(get, self._stated_in)),
+        )

@@ -1,0 +1,271 @@
+"""A server that has heard a request like the next one before answers it as one that has not."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Annotated, Any
+
+import msgspec
+import pytest
+
+from mcp_sansio import Config, Exchange, Registry
+from mcp_sansio.testing import SimulatedHttp, Simulation
+from mcp_sansio.wire.json import encode
+from speak import ENVELOPE, EVERYTHING, HANDSHAKE, META, VERSIONS, Channel, Http
+
+JSON = Any
+Request = tuple[str, bytes, dict[str, str | None]]
+"""What is unlike the usual about it, its body, and its headers beside the usual ones."""
+
+
+def registry() -> Registry:
+    made = Registry("familiar", "1")
+
+    @made.tool
+    async def echo(text: str = "nothing") -> str:
+        """Echo."""
+        return text
+
+    @made.tool
+    async def who(ex: Exchange, text: str = "") -> str:
+        """Say who calls."""
+        await ex.log("info", text)
+        return f"{ex.client_info.name} {sorted(ex.client_info.capabilities)} {text}"
+
+    @made.tool
+    async def mirrored(
+        region: Annotated[str, msgspec.Meta(extra_json_schema={"x-mcp-header": "Region"})],
+    ) -> str:
+        """Has a header for its argument."""
+        return region
+
+    @made.resource("test://{name}")
+    async def thing(name: str) -> str:
+        """A thing."""
+        return name
+
+    return made
+
+
+def alter(message: JSON, *path: str, value: JSON = ...) -> JSON:
+    """The message with that member set, or without it."""
+    if not path:
+        return value
+    held = dict(message)
+    if len(path) == 1 and value is ...:
+        held.pop(path[0], None)
+    else:
+        held[path[0]] = alter(held.get(path[0], {}), *path[1:], value=value)
+    return held
+
+
+def alterations(base: JSON) -> Iterator[tuple[str, bytes]]:
+    """A call, and what is like it but for one thing."""
+    for id in ("a", 2, 10**30, "", True, None, 1.5, [1]):
+        yield f"the id {id}", encode(alter(base, "id", value=id))
+    yield "no id", encode(alter(base, "id"))
+    for version in ("2.0", "1.0", 2, None):
+        yield f"jsonrpc {version}", encode(alter(base, "jsonrpc", value=version))
+    for method in ("tools/list", "tools/nothing", "ping", "prompts/get", 3):
+        yield f"the method {method}", encode(alter(base, "method", value=method))
+    for name in ("who", "mirrored", "nobody", "", None, 7):
+        yield f"the tool {name}", encode(alter(base, "params", "name", value=name))
+    for arguments in ({"text": "b"}, {"text": 3}, {"region": "eu"}, {}, None, [], {"mcpAnswers": {}}, {"more": 1}):
+        yield f"the arguments {arguments}", encode(alter(base, "params", "arguments", value=arguments))
+    yield "no arguments", encode(alter(base, "params", "arguments"))
+    for member, value in (("requestState", "s"), ("inputResponses", {}), ("cursor", "1"), ("cursor", 1), ("x", 1)):
+        yield f"{member} {value}", encode(alter(base, "params", member, value=value))
+    yield "a member more", encode(alter(base, "result", value={}))
+    yield "no params", encode(alter(base, "params"))
+    for member, value in (
+        ("progressToken", 1),
+        (META + "protocolVersion", "2025-06-18"),
+        (META + "protocolVersion", 1),
+        (META + "clientInfo", {"name": "other", "version": "1"}),
+        (META + "clientCapabilities", {}),
+        (META + "clientCapabilities", None),
+        (META + "logLevel", "debug"),
+        (META + "logLevel", "loud"),
+        ("x", {"y": [1]}),
+    ):
+        yield f"_meta has {member} {value}", encode(alter(base, "params", "_meta", member, value=value))
+    for meta in (None, [], "m", {}):
+        yield f"_meta is {meta}", encode(alter(base, "params", "_meta", value=meta))
+    yield "no _meta", encode(alter(base, "params", "_meta"))
+    yield "a batch", encode([base])
+    text = encode(base)
+    yield "a second id", text[:-1] + b',"id":9}'
+    yield "blanks", text.replace(b":", b" : ")
+    yield "cut off", text[:-1]
+    yield "no UTF-8", text.replace(b"client", b"cl\xffent")
+    deep: JSON = "text"
+    for _ in range(200):
+        deep = [deep]
+    yield "too deep", encode(alter(base, "params", "arguments", value={"text": deep}))
+
+
+def requests(base: JSON) -> Iterator[Request]:
+    """Those, and the call with other headers."""
+    yield "the call itself", encode(base), {}
+    for what, body in alterations(base):
+        yield what, body, {}
+    for name in ("MCP-Protocol-Version", "Mcp-Method", "Mcp-Name", "Mcp-Session-Id"):
+        yield f"no {name}", encode(base), {name: None}
+    for name, value in (
+        ("MCP-Protocol-Version", "2025-06-18"),
+        ("MCP-Protocol-Version", "2099-01-01"),
+        ("Mcp-Method", "tools/list"),
+        ("Mcp-Name", "who"),
+        ("Mcp-Name", "=?base64?ZWNobw==?="),
+        ("Mcp-Session-Id", "nobody's"),
+        ("Accept", "application/json"),
+        ("Accept", "text/event-stream"),
+        ("Accept", "text/html"),
+        ("Content-Type", "text/plain"),
+        ("Content-Length", "99999999999"),
+        ("Origin", "https://evil.example"),
+        ("Mcp-Param-Region", "us"),
+    ):
+        yield f"{name} {value}", encode(base), {name: value}
+
+
+def seen(exchange: SimulatedHttp) -> tuple[int, Any, bytes, list[str]]:
+    """All that a client and a driver see of a request, but for how many streams there were before."""
+    head = exchange.head
+    body = re.sub(rb"(?m)^id: [0-9a-f]{32}-", b"id: stream-", exchange.body)
+    return exchange.status, None if head is None else head.headers, body, [repr(e) for e in exchange.happened]
+
+
+def calls(client: Http | Channel) -> list[JSON]:
+    """What a client has to say again and again."""
+    return [
+        client.message("tools/call", {"name": "echo", "arguments": {"text": "a"}}),
+        client.message("tools/call", {"name": "who", "arguments": {"text": "a"}}),
+        client.message("tools/list"),
+        client.message("resources/read", {"uri": "test://x"}),
+    ]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("which", range(4))
+class TestWhatIsLikeACallBefore:
+    def test_is_answered_over_http_as_if_it_were_the_first(self, version: str, which: int) -> None:
+        knows = Http(version, registry())
+        base = calls(knows)[which]
+        answer = seen(knows.post(base))
+        for what, body, headers in requests(base):
+            fresh = Http(version, registry())
+            given = fresh.headers(base) | headers
+            sent = {name: value for name, value in given.items() if value is not None}
+            expected = seen(fresh.simulation.http(body, headers=sent))
+            assert seen(knows.post(base)) == answer
+            for _ in range(2):
+                assert seen(knows.simulation.http(body, headers=sent)) == expected, what
+
+    def test_is_answered_on_a_channel_as_if_it_were_the_first(self, version: str, which: int) -> None:
+        knows = Channel(version, registry())
+        base = calls(knows)[which]
+        for what, body in alterations(base):
+            fresh = Channel(version, registry())
+            before = len(fresh.end.sent)
+            fresh.end.send(body)
+            expected = fresh.end.sent[before:]
+            knows.send(base)
+            for _ in range(2):
+                before = len(knows.end.sent)
+                knows.end.send(body)
+                assert knows.end.sent[before:] == expected, what
+
+
+@pytest.mark.parametrize("version", HANDSHAKE)
+@pytest.mark.parametrize("of", [Http, Channel], ids=["http", "channel"])
+def test_two_clients_that_call_alike_are_told_apart(version: str, of: Callable[..., Any]) -> None:
+    simulation = Simulation(registry())
+    first, second = of(version, simulation), of(version, simulation, capabilities={"roots": {}})
+
+    def said(client: Any) -> str:
+        given = client.call("who", {"text": "a"})
+        messages = given if isinstance(given, list) else given.messages
+        return str(messages[-1]["result"]["content"][0]["text"])
+
+    for _ in range(2):
+        assert said(first) == f"client {sorted(EVERYTHING)} a"
+        assert said(second) == "client ['roots'] a"
+
+
+@pytest.mark.parametrize("version", HANDSHAKE)
+@pytest.mark.parametrize("of", [Http, Channel], ids=["http", "channel"])
+def test_a_log_level_holds_for_calls_like_those_before(version: str, of: Callable[..., Any]) -> None:
+    client = of(version, registry())
+
+    def methods() -> list[str | None]:
+        given = client.call("who", {"text": "a"})
+        return [message.get("method") for message in (given if isinstance(given, list) else given.messages)]
+
+    default = methods()
+    assert methods() == default
+    for level, heard in (("emergency", [None]), ("debug", ["notifications/message", None])):
+        client.request("logging/setLevel", {"level": level})
+        assert methods() == methods() == heard
+
+
+@pytest.mark.parametrize("version", ENVELOPE)
+def test_a_tool_whose_arguments_come_to_be_mirrored_wants_their_header_from_then_on(version: str) -> None:
+    made = registry()
+    client = Http(version, made)
+    arguments = {"region": "eu"}
+    assert [client.call("echo", arguments).status for _ in range(2)] == [200, 200]
+
+    made.remove_tool("echo")
+
+    @made.tool(name="echo")
+    async def mirrored(
+        region: Annotated[str, msgspec.Meta(extra_json_schema={"x-mcp-header": "Region"})],
+    ) -> str:
+        """Has a header now."""
+        return region
+
+    assert client.call("echo", arguments).status == 400
+    assert client.call("echo", arguments, headers={"Mcp-Param-Region": "eu"}).status == 200
+    assert client.call("echo", {"region": "us"}, headers={"Mcp-Param-Region": "eu"}).status == 400
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_tool_that_is_gone_is_not_called(version: str) -> None:
+    made = registry()
+    client = Http(version, made)
+    assert [client.call("echo", {"text": "a"}).messages[0].get("result") is None for _ in range(2)] == [False, False]
+    made.remove_tool("echo")
+    assert client.call("echo", {"text": "a"}).messages[0]["error"]["code"] == -32602
+
+
+@pytest.mark.parametrize("version", HANDSHAKE)
+def test_a_session_that_is_over_or_anothers_is_not_found_by_a_call_like_those_before(version: str) -> None:
+    simulation = Simulation(registry(), config=Config(deletable_sessions=True))
+    client = Http(version, simulation, principal="alice")
+    base = client.message("tools/call", {"name": "echo", "arguments": {"text": "a"}}, id="the call")
+    assert [client.post(base).status for _ in range(2)] == [200, 200]
+    client.options["principal"] = "bob"
+    refused = client.post(base)
+    assert (refused.status, refused.messages[0]["id"]) == (404, "the call")
+    client.options["principal"] = "alice"
+    assert client.delete().status == 204
+    assert client.post(base).status == 404
+
+
+def test_a_session_that_is_required_is_required_of_calls_like_those_before() -> None:
+    client = Http(HANDSHAKE[0], Simulation(registry(), config=Config(require_session=True)))
+    base = client.message("tools/call", {"name": "echo", "arguments": {"text": "a"}})
+    assert [client.post(base).status for _ in range(2)] == [200, 200]
+    assert client.post(base, headers={"Mcp-Session-Id": None}).status == 400
+
+
+@pytest.mark.parametrize("version", ENVELOPE)
+def test_more_calls_than_are_remembered_are_all_answered(version: str) -> None:
+    client = Http(version, registry())
+    for round in range(2):
+        for n in range(600):
+            client.capabilities = {"experimental": {"n": {"n": n}}}
+            [answer] = client.call("who", {"text": str(round)}).messages
+            assert answer["result"]["content"][0]["text"] == f"client ['experimental'] {round}"
