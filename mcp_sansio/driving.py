@@ -151,8 +151,12 @@ class Tasks(Generic[K, T]):
         """Run `work`, and forget it once it has ended."""
         task = self._start(work)
         if not task.done():
-            self.running[key] = task
-            task.add_done_callback(lambda _: self.running.pop(key, None))
+            self.hold(key, task)
+
+    def hold(self, key: K, task: T) -> None:
+        """Have `task`, which has not ended, among them until it has."""
+        self.running[key] = task
+        task.add_done_callback(lambda _: self.running.pop(key, None))
 
     def spawn(self: Tasks[Any, T], work: Awaitable[None]) -> Callable[[], None]:
         """Run `work` under a key that nobody else has; what is returned ends it."""

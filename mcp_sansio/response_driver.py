@@ -8,16 +8,16 @@ goes on from callback to callback once it has gone.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol
 
 from .call import Call
 from .driving import Alarm, Handle, Orphans, Task, Tasks
-from .events import CallCancelled, CallReceived, End, Event, Part, StoreNeeded
+from .events import Body, CallCancelled, CallReceived, End, Event, Head, Part, StoreNeeded
 from .runtime import Event as Flag
 from .runtime import RunSync, Runtime
 
-__all__ = ["LentLoop", "ResponseDriver", "ResponseEngine", "ServingLoop"]
+__all__ = ["LentLoop", "ResponseDriver", "ResponseEngine", "ServingLoop", "data_of"]
 
 logger = logging.getLogger("mcp_sansio")
 
@@ -90,6 +90,15 @@ class LentLoop:
                 raise
 
 
+def data_of(parts: Sequence[Part]) -> bytes:
+    """The bytes of the body that are in `parts`."""
+    if len(parts) == 3:  # mostly they are a whole response
+        head, body, end = parts
+        if type(head) is Head and type(body) is Body and type(end) is End:
+            return body.data
+    return b"".join([part.data for part in parts if type(part) is Body])
+
+
 class ResponseEngine(Protocol):
     """What is driven: an `HttpTransaction`."""
 
@@ -127,6 +136,9 @@ class ResponseDriver:
     _alarm: Alarm | None = None
     _watched = False
     _woken = False
+    _stores: Sequence[StoreNeeded] = ()
+    #: The calls that have not ended with their first step. Most do.
+    _tasks: Tasks[Call, Task] | None = None
     _writing = False
     _lost = False
     _alone = False
@@ -136,7 +148,6 @@ class ResponseDriver:
     def __init__(self, loop: ServingLoop, orphans: Orphans) -> None:
         self._loop = loop
         self._orphans = orphans
-        self._tasks: Tasks[Call, Task] = Tasks(loop.start)
 
     def watch(self) -> None:
         """Have `lose` called when the client leaves. A transport that can see that says here how.
@@ -150,16 +161,21 @@ class ResponseDriver:
     async def take(self) -> list[Part]:
         """The next parts of the response, as soon as there are any. Raises ``ConnectionError`` when the client left."""
         while not self._lost:
-            while stores := self._turn():
-                for store in stores:
-                    await store.run()
-            self._woken = False
-            parts = self.engine.data_to_send()
+            stores, self._stores = self._stores, []
+            for store in stores:
+                await store.run()
+            parts = self.take_now()
             if parts:
                 return parts
-            if not self._woken:
+            if not (self._stores or self._woken):
                 await self._wait()
         raise ConnectionResetError("the client left")
+
+    def take_now(self) -> list[Part]:
+        """The parts that are there without a wait: of most responses that is all of them. `take` gives what is not."""
+        self._woken = False  # first: what wakes from now on may be too late for this turn
+        self._stores = self._turn()
+        return [] if self._stores else self.engine.data_to_send()
 
     def pause(self) -> None:
         """The coroutine waits for its client from now on, and calls and deadlines are seen to without it."""
@@ -190,8 +206,7 @@ class ResponseDriver:
             self._look.cancel()
         if self._alone:
             return
-        running = self._tasks.running
-        if running and not all(task.done() for task in running.values()):
+        if self._tasks is not None and not all(task.done() for task in self._tasks.running.values()):
             self._go_alone()
             return
         if self._alarm is not None:
@@ -224,14 +239,21 @@ class ResponseDriver:
         while events := self.engine.events():
             for event in events:
                 if isinstance(event, CallReceived):
-                    self._tasks.start(event.call, event.run())
+                    task = self._loop.start(event.run())
+                    if not task.done():
+                        self._hold(event.call, task)
                 elif isinstance(event, StoreNeeded):
                     stores.append(event)
-                elif isinstance(event, CallCancelled):
-                    self._tasks.cancel(event.call)
-                else:
+                elif not isinstance(event, CallCancelled):
                     logger.debug("%s", event.failure)
+                elif self._tasks is not None:
+                    self._tasks.cancel(event.call)
         return stores
+
+    def _hold(self, call: Call, task: Task) -> None:
+        if self._tasks is None:
+            self._tasks = Tasks(self._loop.start)
+        self._tasks.hold(call, task)
 
     def _go_alone(self) -> None:
         self._alone = True
@@ -241,7 +263,7 @@ class ResponseDriver:
         """A turn without the coroutine that writes, which is busy or gone."""
         for store in self._turn():
             self._orphans.adopt(self._loop.start(store.run()))
-        if self._alone:
+        if self._alone and self._tasks is not None:
             for task in self._tasks.running.values():
                 self._orphans.adopt(task)
         self._arm()
@@ -250,7 +272,10 @@ class ResponseDriver:
 
     def wake(self) -> None:
         """There is something to take. Called by the engine, from any thread."""
-        self._loop.run_in_loop(self._signal)
+        # In this order: who is about to wait looks at the first once he can be seen to wait.
+        self._woken = True
+        if self._waiter is not None or self._alone or self._writing:
+            self._loop.run_in_loop(self._signal)
 
     def lose(self) -> None:
         """The client has left. To be called on the loop, whatever the coroutine is waiting for."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import cast
+from typing import Any, cast
 
 from aiohttp import web
 from multidict import CIMultiDict
 
-from mcp_sansio import Body, End, Head, HttpTransaction, Part
+from mcp_sansio import End, Head, HttpTransaction, Part
 from mcp_sansio.hosting import checked_principal
-from mcp_sansio.response_driver import ResponseDriver
+from mcp_sansio.response_driver import ResponseDriver, data_of
 from mcp_sansio.wire.headers import Headers
 
 from .facts import is_on_loopback
@@ -55,13 +55,15 @@ class Driver(ResponseDriver):
         try:
             engine.receive_request(request.method, request.raw_path, Headers.of_bytes(request.raw_headers))
             if content.is_eof() and content.exception() is None:
-                engine.receive_body(content.read_nowait())  # mostly this is all of it
-                engine.receive_end()
+                engine.receive_end(content.read_nowait())  # mostly this is all of the body
             else:
                 refused = await self._receive()
                 if refused is not None:
                     return refused
-            return await self._respond()
+            parts = self.take_now()
+            if parts and isinstance(parts[-1], End) and content.is_eof():
+                return _whole(parts)  # mostly
+            return await self._respond(parts)
         except ConnectionError:
             return self._left()
         except BaseException:
@@ -111,20 +113,21 @@ class Driver(ResponseDriver):
 
     # The response
 
-    async def _respond(self) -> web.StreamResponse:
-        """Write the response to its end. Raises ``ConnectionError`` when the client has left."""
+    async def _respond(self, parts: list[Part]) -> web.StreamResponse:
+        """Write the response to its end; it begins with `parts`. Raises ``ConnectionError`` when the client left."""
         while True:
-            parts = await self.take()
+            parts = parts or await self.take()
             if self._response is None and isinstance(parts[-1], End):
                 whole = _whole(parts)
                 return whole if self._request.content.is_eof() else await self._cut(whole)
             response = await self._send(parts)
             if response is not None:
                 return response
+            parts = []
 
     async def _send(self, parts: list[Part]) -> web.StreamResponse | None:
         """Write `parts` of a stream. The response is given once it is complete."""
-        data = b"".join([part.data for part in parts if isinstance(part, Body)])
+        data = data_of(parts)
         response = self._response
         if response is None:
             head = cast("Head", parts[0])
@@ -175,6 +178,5 @@ class Driver(ResponseDriver):
 
 def _whole(parts: list[Part]) -> web.Response:
     """The response of which `parts` are all."""
-    head = cast("Head", parts[0])
-    data = b"".join([part.data for part in parts if isinstance(part, Body)])
-    return web.Response(status=head.status, headers=head.headers, body=data or None)
+    head: Any = parts[0]
+    return web.Response(status=head.status, headers=head.headers, body=data_of(parts) or None)

@@ -134,15 +134,12 @@ class Application:
 
     def _engine_for(self, scope: Scope) -> Callable[..., HttpTransaction] | None:
         """What makes the engine for that path, or ``None`` where there is nothing."""
-        if self._pair or self._path is not None:
-            below = path_below(scope)
-            if below in self._pair:
-                # A client is told the second address with the prefix that the first was asked for under.
-                where = scope.get("root_path", "") + self._message_path
-                return partial(self._server.pair_transaction, message_path=where)
-            if self._path is not None and below != self._path:
-                return None
-        return self._server.http_transaction
+        below = path_below(scope)
+        if below in self._pair:
+            # A client is told the second address with the prefix that the first was asked for under.
+            where = scope.get("root_path", "") + self._message_path
+            return partial(self._server.pair_transaction, message_path=where)
+        return self._server.http_transaction if self._path is None or below == self._path else None
 
     async def _live(self, receive: Receive, send: Send) -> None:
         """Start and stop as the ASGI server says."""

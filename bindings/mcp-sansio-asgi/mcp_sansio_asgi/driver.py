@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache
 
-from mcp_sansio import Body, End, Head, HttpTransaction, Part
+from mcp_sansio import End, Head, HttpTransaction, Part
 from mcp_sansio.driving import Orphans, Task
 from mcp_sansio.hosting import checked_principal
-from mcp_sansio.response_driver import ResponseDriver
+from mcp_sansio.response_driver import ResponseDriver, data_of
 from mcp_sansio.wire.headers import Headers
 
 from .facts import Message, Principal, Receive, Scope, Send, is_on_loopback, target_of
@@ -67,7 +67,11 @@ class Driver(ResponseDriver):
             engine.receive_request(scope["method"], target_of(scope), Headers.of_bytes(scope["headers"]))
             if engine.receiving:
                 await self._take_in()
-            await self._respond()
+            parts = self.take_now()
+            if self._has_all and parts and isinstance(parts[-1], End):
+                await self._send_parts(parts)  # mostly
+            else:
+                await self._respond(parts or await self.take())
         except ConnectionError:
             self.disconnect()
         except BaseException:
@@ -94,10 +98,12 @@ class Driver(ResponseDriver):
     async def _take_in_body(self) -> None:
         """Read the body, for as long as the engine waits for it."""
         engine = self.engine
-        while not self._has_all and engine.receiving:
-            engine.receive_body(self._piece_of(await self._receive()))
-        if self._has_all:
-            engine.receive_end()
+        while engine.receiving:
+            piece = self._piece_of(await self._receive())
+            if self._has_all:
+                engine.receive_end(piece)
+            else:
+                engine.receive_body(piece)
 
     def _piece_of(self, message: Message) -> bytes:
         if message["type"] == "http.disconnect":
@@ -113,9 +119,8 @@ class Driver(ResponseDriver):
 
     # The response
 
-    async def _respond(self) -> None:
-        """Send the response to its end. Raises ``ConnectionError`` when the client has left."""
-        parts = await self.take()
+    async def _respond(self, parts: list[Part]) -> None:
+        """Send the response to its end; it begins with `parts`. Raises ``ConnectionError`` when the client has left."""
         if isinstance(parts[-1], End):
             await self._send_whole(parts)
             return
@@ -134,7 +139,7 @@ class Driver(ResponseDriver):
             return
         await self._send_parts(parts, more=True)
         await self._loop.within(self._loop.now() + self._linger, self._read_and_drop(_LINGER_BYTES))
-        await self._tell({"type": "http.response.body"})
+        await self._send({"type": "http.response.body"})
 
     async def _has_come_in(self) -> bool:
         """Whether all of the request is here, as far as the core needs a body at all."""
@@ -147,13 +152,16 @@ class Driver(ResponseDriver):
         return bool(self._has_all)
 
     async def _send_parts(self, parts: list[Part], *, more: bool = False) -> None:
-        if not self._has_begun:
-            self._has_begun = True
-            await self._tell(self._start(parts[0], is_last=more))
-        data = b"".join([part.data for part in parts if isinstance(part, Body)])
-        more = more or not isinstance(parts[-1], End)
-        # Without data as well: some servers hold a head back until the body begins.
-        await self._tell({"type": "http.response.body", "body": data, "more_body": more})
+        send = self._send
+        try:
+            if not self._has_begun:
+                self._has_begun = True
+                await send(self._start(parts[0], is_last=more))
+            more = more or not isinstance(parts[-1], End)
+            # Without data as well: some servers hold a head back until the body begins.
+            await send({"type": "http.response.body", "body": data_of(parts), "more_body": more})
+        except OSError as error:
+            raise ConnectionResetError("the client left") from error
 
     def _start(self, head: Part, *, is_last: bool) -> Message:
         assert isinstance(head, Head)
@@ -161,12 +169,6 @@ class Driver(ResponseDriver):
         if is_last and self._scope.get("http_version", "1.1").startswith("1"):
             headers.append((b"connection", b"close"))
         return {"type": "http.response.start", "status": head.status, "headers": headers}
-
-    async def _tell(self, message: Message) -> None:
-        try:
-            await self._send(message)
-        except OSError as error:
-            raise ConnectionResetError("the client left") from error
 
     # The end of the connection
 

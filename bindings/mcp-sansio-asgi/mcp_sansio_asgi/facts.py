@@ -41,12 +41,10 @@ def is_on_loopback(scope: Scope) -> bool:
 
     The server's own address tells. Where that is a name, the client's does; a header may have had a part in it.
     """
-    return is_loopback(_address(scope, "server")) or is_loopback(_address(scope, "client"))
+    return _is_loopback(tuple(scope.get("server") or ())) or is_loopback(tuple(scope.get("client") or ()))
 
 
-def _address(scope: Scope, end: str) -> object:
-    address = scope.get(end)
-    return address if type(address) is tuple else tuple(address or ())
+_is_loopback = lru_cache(maxsize=64)(is_loopback)  # a server has few addresses
 
 
 def target_of(scope: Scope) -> str:
