@@ -67,18 +67,21 @@ class Headers(Mapping[str, str]):
             self.fields = _joined(given.items())
 
     @classmethod
-    def of_bytes(cls, pairs: Iterable[tuple[bytes, bytes]]) -> Headers:
+    def of_bytes(cls, pairs: Iterable[tuple[bytes, bytes]], charset: str = "latin-1") -> Headers:
         """The header fields of pairs as they came over the wire, names in whatever case.
 
-        The same object for the same pairs, of which a client sends many; but none that holds a secret is kept.
+        What `charset` cannot read comes as halves of surrogate pairs, one for each byte.
+
+        The same object for the same pairs, of which a peer sends many; but none that holds a secret is kept.
         """
-        given = tuple(pairs)
-        held = _known.get(given)
+        key = charset, tuple(pairs)
+        held = _known.get(key)
         if held is None:
-            held = cls([(name.decode("latin-1"), value.decode("latin-1")) for name, value in given])
+            errors = "surrogateescape"
+            held = cls([(name.decode(charset, errors), value.decode(charset, errors)) for name, value in key[1]])
             if held.size <= _MAX_KNOWN_SIZE and SECRET.isdisjoint(held.fields):
                 held.is_kept = True
-                _remember(given, held)
+                _remember(key, held)
         return held
 
     @classmethod
@@ -120,17 +123,18 @@ class Headers(Mapping[str, str]):
         return f"<Headers {', '.join(self.fields)}>"
 
 
-# A client's requests have the same headers again and again, and these know their size. To read them anew took a tenth
-# of what a call costs over ASGI. What is kept outlives its request: so it is little, and nobody's credentials, of which
+# A peer's messages have the same headers again and again, and these know their size. To read them anew took a tenth of
+# what a call costs over ASGI. What is kept outlives its request: so it is little, and nobody's credentials, of which
 # those that change would fill it besides.
-_known: dict[tuple[tuple[bytes, bytes], ...], Headers] = {}
+_Key = tuple[str, tuple[tuple[bytes, bytes], ...]]
+_known: dict[_Key, Headers] = {}
 _MAX_KNOWN, _MAX_KNOWN_SIZE = 256, 4096
 
 
-def _remember(pairs: tuple[tuple[bytes, bytes], ...], headers: Headers) -> None:
+def _remember(key: _Key, headers: Headers) -> None:
     if len(_known) >= _MAX_KNOWN:
         _known.clear()  # in one step, since threads share it
-    _known[pairs] = headers
+    _known[key] = headers
 
 
 def _joined(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:

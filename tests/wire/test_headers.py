@@ -67,6 +67,13 @@ def test_of_bytes_reads_what_came_over_the_wire() -> None:
     assert headers.size == len("acceptx-name") + len("text/html, */*Jär")
 
 
+def test_of_bytes_reads_the_same_bytes_as_each_charset_has_them() -> None:
+    pairs = [(b"Location", "/né".encode()), (b"X-Name", b"J\xe4r")]
+    for _ in range(2):
+        assert dict(Headers.of_bytes(pairs, "utf-8")) == {"location": "/né", "x-name": "J\udce4r"}
+        assert dict(Headers.of_bytes(pairs)) == {"location": "/n\xc3\xa9", "x-name": "Jär"}
+
+
 def test_of_bytes_reads_the_same_bytes_once() -> None:
     first, same = (Headers.of_bytes([(b"host", bytes([97, 98]))]) for _ in range(2))
     assert same is first

@@ -97,7 +97,7 @@ class Client(HttpClientApi):
             return
         engine, exchange, content = self._engine, request.exchange, response.content
         try:
-            engine.receive_response(exchange, response.status, Headers.of_bytes(response.raw_headers))
+            engine.receive_response(exchange, response.status, Headers.of_bytes(response.raw_headers, "utf-8"))
             data = content.read_nowait()  # mostly this is all of it
             while not content.at_eof():
                 if data:

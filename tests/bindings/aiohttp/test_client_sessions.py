@@ -54,6 +54,18 @@ def done(request: Request) -> bytes:
     return json_reply(result(request))
 
 
+async def test_headers_are_read_as_utf_8() -> None:
+    """aiohttp reads them so as well, and there are servers that redirect to such letters as they are."""
+
+    def respond(request: Request) -> bytes:
+        elsewhere = b"HTTP/1.1 307 Elsewhere\r\nLocation: /n\xc3\xa9\r\nContent-Length: 0\r\n\r\n"
+        return done(request) if request.path == "/n%C3%A9" else elsewhere
+
+    async with answering(respond) as (client, requests):
+        await client.call_tool("bake")
+    assert [request.path for request in requests] == ["/mcp", "/n%C3%A9"]
+
+
 async def test_a_session_of_the_callers_is_used_and_left_open() -> None:
     async with (
         recording(lambda request: plain(500)) as (url, requests),
