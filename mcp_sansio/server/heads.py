@@ -21,7 +21,8 @@ from .sessions import SESSION_HEADER
 
 _NO_QUERY: Mapping[str, str] = MappingProxyType({})
 _SESSION = SESSION_HEADER.lower()
-_MOST = 256
+#: How many verdicts are kept, and the characters that the target of each may have.
+_MOST, _MAX_TARGET = 256, 1024
 
 
 class RequestHead(Struct, frozen=True, eq=False):
@@ -54,7 +55,7 @@ class RequestHeads:
 
     def judged(self, target: str, headers: Headers, loopback: bool) -> RequestHead:
         """The verdict on a request for `target`. `loopback` says whether it came in on a loopback address."""
-        if not headers.is_kept:
+        if not headers.is_kept or len(target) > _MAX_TARGET:
             return self._judge(target, headers, loopback)
         # What is kept holds the headers, so that no others can have their identity.
         key = (id(headers), target, loopback)

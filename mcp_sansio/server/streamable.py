@@ -35,6 +35,8 @@ from .sessions import (
 )
 
 _CALL_TOOL, _DESCRIBE = Operation.CALL_TOOL, Operation.DESCRIBE
+#: The characters that a head may have of which something is kept beyond its request.
+_MAX_KEPT = 2**14
 
 
 class StreamableTransaction(SessionTransaction):
@@ -132,9 +134,10 @@ class StreamableTransaction(SessionTransaction):
         decoded = adapter.decode(preamble, client=client, log_level=log_level)
         due = sum(map(expects_reply, decoded))
         reply = self._new_reply(Replies(due) if is_batch else None)
+        is_worth_keeping = not is_batch and preamble.header_version is not None and self.head.headers.size <= _MAX_KEPT
         for item in decoded:
             if isinstance(item, Call) and item.id is not None:
-                if not is_batch and preamble.header_version is not None:
+                if is_worth_keeping:
                     self.server.familiar.remember(self.head.place, raw, item)
                 self._called(item, reply)
             else:

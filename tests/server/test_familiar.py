@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import gc
 import re
+import sys
 from collections.abc import Callable, Iterator
+from types import FunctionType, ModuleType
 from typing import Annotated, Any
 
 import msgspec
 import pytest
 
-from mcp_sansio import Config, Exchange, Registry
+from mcp_sansio import Config, Exchange, Head, Registry, Server
 from mcp_sansio.testing import SimulatedHttp, Simulation
+from mcp_sansio.wire.headers import Headers
 from mcp_sansio.wire.json import encode
 from speak import ENVELOPE, EVERYTHING, HANDSHAKE, META, VERSIONS, Channel, Http
 
@@ -99,6 +103,10 @@ def alterations(base: JSON) -> Iterator[tuple[str, bytes]]:
     yield "blanks", text.replace(b":", b" : ")
     yield "cut off", text[:-1]
     yield "no UTF-8", text.replace(b"client", b"cl\xffent")
+    for hidden in (b'{"x":"\xff"}', b"1e999", b"[]"):
+        for name in (b"_meta", b"\\u005fmeta", b"_me\\u0074a"):
+            yield f"a first {name!r} of {hidden!r}", text.replace(b'"_meta":', b'"%s":%s,"_meta":' % (name, hidden))
+            yield f"first params with {name!r} of {hidden!r}", b'{"params":{"%s":%s},' % (name, hidden) + text[1:]
     deep: JSON = "text"
     for _ in range(200):
         deep = [deep]
@@ -269,3 +277,111 @@ def test_more_calls_than_are_remembered_are_all_answered(version: str) -> None:
             client.capabilities = {"experimental": {"n": {"n": n}}}
             [answer] = client.call("who", {"text": str(round)}).messages
             assert answer["result"]["content"][0]["text"] == f"client ['experimental'] {round}"
+
+
+# What is kept ---------------------------------------------------------------------------------------------------------
+
+
+def kept(*roots: object) -> list[object]:
+    """Everything that `roots` keep alive, but for code."""
+    found: dict[int, object] = {}
+    left = [*roots]
+    while left:
+        one = left.pop()
+        if id(one) not in found and not isinstance(one, type | ModuleType | FunctionType | Server | Registry):
+            found[id(one)] = one
+            left += gc.get_referents(one)
+    return [*found.values()]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("of", [Http, Channel], ids=["http", "channel"])
+def test_nothing_of_its_own_is_kept_of_a_call(version: str, of: Callable[..., Any]) -> None:
+    """Arguments are secrets now and then, and a client may have said as much of itself in a handshake as it likes."""
+    client = of(version, registry(), capabilities={"experimental": {"kept": {"by": "of the client"}}})
+    for _ in range(2):
+        client.call("who", {"text": "of the call"})
+    familiar = client.simulation.server.familiar
+    words = {word for word in kept(familiar, *vars(familiar).values()) if isinstance(word, str)}
+    assert "who" in words
+    assert "of the call" not in words
+    assert ("of the client" in words) is not client.adapter.has_handshake
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_what_a_client_can_have_kept_has_a_bound(version: str) -> None:
+    client = Http(version, registry())
+    server = client.simulation.server
+    base = client.message("tools/list")
+    for number in range(600):
+        name = f"{number:060000}"
+        given = {"content-type": "application/json", "accept": "*/*", **client.headers(base)}
+        client.simulation.http(encode(base), headers={**given, "Mcp-Name": name})
+        small = Headers.of_bytes([(name.encode(), value.encode()) for name, value in given.items()])
+        transaction = server.http_transaction()
+        transaction.receive_request("POST", f"/mcp?{name}", small)
+        transaction.receive_end(encode(base))
+        assert [part.status for part in transaction.data_to_send() if isinstance(part, Head)] == [200]
+    roots = (server.familiar, server.heads)
+    held = kept(*roots, *(value for root in roots for value in vars(root).values()))
+    assert sum(map(sys.getsizeof, held)) < 2**21
+
+
+# Another thread -------------------------------------------------------------------------------------------------------
+
+
+def post_while(client: Http, message: JSON, at: int, change: Callable[[], None]) -> bool:
+    """POST `message`, and have `change` happen where the server comes to its line number `at`. False where it ends
+    before that."""
+    lines = iter(range(at + 1))
+
+    def trace(frame: Any, event: str, _: Any) -> Any:
+        if event == "line" and next(lines, None) == at:
+            sys.settrace(None)
+            change()
+        return trace if "mcp_sansio" in frame.f_code.co_filename else None
+
+    transaction = client.simulation.server.http_transaction()
+    headers = {"content-type": "application/json", "accept": "*/*", **client.headers(message)}
+    transaction.receive_request("POST", "/mcp", headers)
+    tracing = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        transaction.receive_end(encode(message))
+    finally:
+        sys.settrace(tracing)
+    return next(lines, None) is None
+
+
+@pytest.mark.parametrize("version", ENVELOPE)
+@pytest.mark.parametrize("times", [0, 1])
+def test_a_tool_that_is_changed_in_a_thread_is_called_as_it_is_from_then_on(version: str, times: int) -> None:
+    """Wherever the server is with an earlier call: the first of its kind, or one that is familiar."""
+    at = 0
+    while True:
+        made = Registry("familiar", "1")
+        made.tool(name="echo")(plain)
+        client = Http(version, made)
+        message = client.message("tools/call", {"name": "echo", "arguments": {"region": "eu"}})
+        for _ in range(times):
+            client.post(message)
+
+        def change(made: Registry = made) -> None:
+            made.remove_tool("echo")
+            made.tool(name="echo")(mirrored)
+
+        if not post_while(client, message, at, change):
+            break
+        assert [client.post(message).status for _ in range(2)] == [400, 400], at
+        at += 1
+    assert at > 20
+
+
+async def plain(region: str) -> str:
+    """Before."""
+    return region
+
+
+async def mirrored(region: Annotated[str, msgspec.Meta(extra_json_schema={"x-mcp-header": "Region"})]) -> str:
+    """After."""
+    return region
