@@ -181,6 +181,8 @@ class ResponseDriver:
         """The coroutine waits for its client from now on, and calls and deadlines are seen to without it."""
         self._arm()
         self._writing = True
+        if self._woken:  # since the last `take`, and nobody heard it
+            self._loop.call_soon(self._attend)
 
     def resume(self) -> None:
         """It is back, and will `take` what there is."""

@@ -75,11 +75,16 @@ class Headers(Mapping[str, str]):
         The same object for the same pairs, of which a peer sends many; but none that holds a secret is kept.
         """
         key = charset, tuple(pairs)
-        held = _known.get(key)
+        try:
+            held = _known.get(key)
+        except TypeError:  # they are lists, as an ASGI server may have them
+            key = charset, tuple([(name, value) for name, value in key[1]])
+            held = _known.get(key)
         if held is None:
             errors = "surrogateescape"
             held = cls([(name.decode(charset, errors), value.decode(charset, errors)) for name, value in key[1]])
-            if held.size <= _MAX_KNOWN_SIZE and SECRET.isdisjoint(held.fields):
+            is_small = held.size <= _MAX_KNOWN_SIZE and len(key[1]) <= _MAX_KNOWN_PAIRS
+            if is_small and SECRET.isdisjoint(held.fields):
                 held.is_kept = True
                 _remember(key, held)
         return held
@@ -128,7 +133,7 @@ class Headers(Mapping[str, str]):
 # those that change would fill it besides.
 _Key = tuple[str, tuple[tuple[bytes, bytes], ...]]
 _known: dict[_Key, Headers] = {}
-_MAX_KNOWN, _MAX_KNOWN_SIZE = 256, 4096
+_MAX_KNOWN, _MAX_KNOWN_PAIRS, _MAX_KNOWN_SIZE = 256, 64, 4096
 
 
 def _remember(key: _Key, headers: Headers) -> None:

@@ -94,6 +94,21 @@ def test_of_bytes_keeps_no_secret_and_nothing_large(pair: tuple[bytes, bytes]) -
     assert dict(second) == dict(first) == {"host": "a", pair[0].decode().lower(): pair[1].decode()}
 
 
+def test_of_bytes_keeps_none_of_many() -> None:
+    """Each pair costs more than its characters."""
+    pairs = [(b"%x" % number, b"") for number in range(1000)]
+    first, second = (Headers.of_bytes(pairs) for _ in range(2))
+    assert second is not first
+    assert dict(second) == dict(first) == {f"{number:x}": "" for number in range(1000)}
+
+
+def test_of_bytes_takes_lists() -> None:
+    lists: Any = [[b"host", b"a"], [b"Accept", b"*/*"]]
+    first, second = (Headers.of_bytes(lists) for _ in range(2))
+    assert dict(first) == {"host": "a", "accept": "*/*"}
+    assert second is first
+
+
 def test_of_bytes_gives_each_its_own_credentials() -> None:
     host = (b"host", b"a")
     both = [Headers.of_bytes([(b"Authorization", token), host, (b"COOKIE", b"c")]) for token in (b"one", b"two")]

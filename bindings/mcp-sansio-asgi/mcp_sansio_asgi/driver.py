@@ -139,7 +139,7 @@ class Driver(ResponseDriver):
             return
         await self._send_parts(parts, more=True)
         await self._loop.within(self._loop.now() + self._linger, self._read_and_drop(_LINGER_BYTES))
-        await self._send({"type": "http.response.body"})
+        await self._send_parts([End()])
 
     async def _has_come_in(self) -> bool:
         """Whether all of the request is here, as far as the core needs a body at all."""

@@ -243,6 +243,14 @@ def _whole(message: Any) -> Any:
     return incoming.get
 
 
+async def test_headers_may_be_lists() -> None:
+    """ASGI has each as two items of any iterable, and those of some servers are lists."""
+    app, message = Application(bakery()), calling("whoami")
+    headers = [[*pair] for pair in scope_of(message)["headers"]]
+    for _ in range(2):
+        assert (await ask(app, message, headers=headers)).text == "|/mcp"
+
+
 class TestTheClient:
     async def test_leaves_and_the_call_is_given_up(self) -> None:
         app, incoming, said = Application(bakery()), asyncio.Queue[dict[str, Any]](), Said()
@@ -263,6 +271,24 @@ class TestTheClient:
             raise OSError("gone")
 
         await app(scope_of(message), _whole(message), send)
+        await _nothing_is_left()
+
+    async def test_leaves_when_it_was_refused_and_sending_fails_at_the_end(self) -> None:
+        """A refusal is sent at once, and its end when the rest of the body was read."""
+        app, message, sent = Application(bakery()), calling("whoami"), list[str]()
+
+        async def send(message: Mapping[str, Any]) -> None:
+            sent.append(message["type"])
+            if len(sent) == 3:
+                raise OSError("gone")
+
+        incoming = asyncio.Queue[dict[str, Any]]()
+        incoming.put_nowait({"type": "http.request", "body": b"x" * 2**17, "more_body": True})
+        incoming.put_nowait({"type": "http.request", "body": b"x"})
+        scope = scope_of(message)
+        scope["headers"].append((b"content-length", b"9" * 15))
+        await app(scope, incoming.get, send)
+        assert sent == ["http.response.start", "http.response.body", "http.response.body"]
         await _nothing_is_left()
 
     async def test_leaves_while_the_body_comes(self) -> None:
