@@ -103,7 +103,7 @@ class Immediate:
         return Value(self._page_after(after, call, table))
 
     def _page_after(self, serial: int, call: Call, table: Mapping[str, Spec]) -> ListPage:
-        offered = [spec for spec in table.values() if spec.serial > serial and call.adapter.offers(spec)]
+        offered = [spec for spec in tuple(table.values()) if spec.serial > serial and call.adapter.offers(spec)]
         size = self._registry.page_size
         page = tuple(offered[:size])
         return ListPage(page, str(page[-1].serial) if len(offered) > size else None)

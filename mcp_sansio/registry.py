@@ -352,7 +352,7 @@ class Registry:
         spec = self.resources.get(uri)
         if spec is not None:
             return spec, {}
-        for candidate in self.templates.values():
+        for candidate in tuple(self.templates.values()):
             values = candidate.template.match(uri) if candidate.template else None
             if values is not None:
                 return candidate, values

@@ -239,9 +239,12 @@ class Adapter(Descriptions, ClientRole):
         def render() -> bytes:
             return encode(self._list_page(call, registry, page))
 
-        # By its first entry and not by the cursor: a peer can make up any number of cursors, but not of pages.
-        first = page.specs[0].serial if page.specs else 0
-        rendered: bytes = registry.rendered((self.version, call.operation, first), render)
+        # By what is on it and not by the cursor: a peer can make up any number of cursors, but not of pages. What is
+        # declared in a thread meanwhile makes it another page, since later declarations have greater serials.
+        specs = page.specs
+        ends = (specs[0].serial, specs[-1].serial) if specs else ()
+        key = (self.version, call.operation, ends, len(specs), page.next_cursor)
+        rendered: bytes = registry.rendered(key, render)
         return rendered
 
     def _list_page(self, call: Call, registry: Registry, page: ListPage) -> dict[str, JSON]:

@@ -6,6 +6,7 @@ import gc
 import re
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from types import FunctionType, ModuleType
 from typing import Annotated, Any
 
@@ -330,7 +331,7 @@ def test_what_a_client_can_have_kept_has_a_bound(version: str) -> None:
 # Another thread -------------------------------------------------------------------------------------------------------
 
 
-def post_while(client: Http, message: JSON, at: int, change: Callable[[], None]) -> bool:
+def post_while(client: Http, message: JSON, at: int, change: Callable[[], object]) -> bool:
     """POST `message`, and have `change` happen where the server comes to its line number `at`. False where it ends
     before that."""
     lines = iter(range(at + 1))
@@ -373,6 +374,25 @@ def test_a_tool_that_is_changed_in_a_thread_is_called_as_it_is_from_then_on(vers
         if not post_while(client, message, at, change):
             break
         assert [client.post(message).status for _ in range(2)] == [400, 400], at
+        at += 1
+    assert at > 20
+
+
+@pytest.mark.parametrize("version", ENVELOPE)
+@pytest.mark.parametrize("times", [0, 1])
+def test_a_list_that_is_changed_in_a_thread_is_told_as_it_is_from_then_on(version: str, times: int) -> None:
+    at = 0
+    while True:
+        made = Registry("familiar", "1")
+        made.tool(name="echo")(plain)
+        client = Http(version, made)
+        message = client.message("tools/list")
+        for _ in range(times):
+            client.post(message)
+        if not post_while(client, message, at, partial(made.tool(name="more"), mirrored)):
+            break
+        [answer] = client.post(message).messages
+        assert [tool["name"] for tool in answer["result"]["tools"]] == ["echo", "more"], at
         at += 1
     assert at > 20
 
