@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 from rows import Row
 
-EVERYWHERE = ("http", "trio", "asgi", "stdio", "client")
+EVERYWHERE = ("http", "trio", "asgi", "uvloop", "stdio", "client")
 #: Their HTTP servers are ASGI applications under uvicorn in any case.
-ON_ASGI = ("http", "asgi", "stdio", "client")
+ON_ASGI = ("http", "asgi", "uvloop", "stdio", "client")
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,8 @@ ROOT = Path(__file__).parent.parent
 FOLDER = Path(__file__).parent / ".envs"
 
 BINDINGS = ("aiohttp", "stdio", "trio", "asgi", "sqlite", "redis", "postgres")
+#: What uvicorn's ``standard`` extra has for speed.
+STANDARD = ("uvloop", "httptools")
 #: What pip installs. A path is relative to the checkout, and installed editable.
 REQUIREMENTS: dict[str, tuple[str, ...]] = {
     "sansio": (
@@ -21,10 +23,11 @@ REQUIREMENTS: dict[str, tuple[str, ...]] = {
         "cryptography",
         "uvicorn",
         "hypercorn",
+        *STANDARD,
     ),
     "tiny": ("aiohttp-tiny-mcp==0.5.8",),
-    "official": ("mcp==2.3.0",),
-    "fastmcp": ("fastmcp==4.2.3",),
+    "official": ("mcp==2.3.0", *STANDARD),
+    "fastmcp": ("fastmcp==4.2.3", *STANDARD),
 }
 #: What is shown of an environment's contents.
 SHOWN = (
@@ -38,6 +41,8 @@ SHOWN = (
     "cattrs",
     "pydantic",
     "uvicorn",
+    "uvloop",
+    "httptools",
     "hypercorn",
     "trio",
     "h11",

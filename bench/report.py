@@ -15,7 +15,7 @@ TEMPLATE = Path(__file__).parent / "performance.md.in"
 TITLES = {contestant.name: contestant.title for contestant in CONTESTANTS}
 PEERS = ("tiny", "official", "fastmcp")
 #: The transports on which contestants are compared, in the order of the tables.
-COMPARED = ("http", "trio", "asgi", "stdio", "client")
+COMPARED = ("http", "trio", "asgi", "uvloop", "stdio", "client")
 
 Cell = dict[str, Any]
 

@@ -50,10 +50,11 @@ TRANSPORT_KINDS = {
     "stdio": ("call", "list", "read", "stream", "ask", "batch", "pipelined", "start"),
     "trio": ("call",),
     "asgi": ("call",),
+    "uvloop": ("call",),
     "client": ("one", "many"),
 }
 #: Those that are HTTP, whoever serves it.
-OVER_HTTP = ("http", "trio", "asgi")
+OVER_HTTP = ("http", "trio", "asgi", "uvloop")
 
 
 @dataclass(frozen=True)

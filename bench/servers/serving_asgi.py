@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import uvicorn
@@ -21,5 +22,6 @@ class Announcing(uvicorn.Server):
 
 
 def serve_asgi(app: Any) -> None:
-    """Serve `app` until the process is ended."""
-    Announcing(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="error", access_log=False)).run()
+    """Serve `app` until the process is ended: as uvicorn is by itself, or with what its ``standard`` extra adds."""
+    parts = {"loop": "uvloop", "http": "httptools"} if "uvloop" in sys.argv else {"loop": "asyncio", "http": "h11"}
+    Announcing(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="error", access_log=False, **parts)).run()
