@@ -157,7 +157,7 @@ def calls(client: Http | Channel) -> list[JSON]:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("which", range(4))
+@pytest.mark.parametrize("which", [0, *(pytest.param(which, marks=pytest.mark.thorough) for which in (1, 2, 3))])
 class TestWhatIsLikeACallBefore:
     def test_is_answered_over_http_as_if_it_were_the_first(self, version: str, which: int) -> None:
         knows = Http(version, registry())
