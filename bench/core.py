@@ -60,6 +60,9 @@ def new_server(registry: Registry, **options: Any) -> Server:
     return Server(registry, runtime=Runtime(now=now, token_bytes=draw, event=Flag), **options)
 
 
+TO_RUN = (CallReceived, StoreNeeded)
+
+
 class Driver:
     """What a binding does for an engine, and nothing else: run what is to be run, ask for the next deadline."""
 
@@ -70,7 +73,7 @@ class Driver:
         """Run what there is to run, and again what that brought about."""
         while events := engine.events():
             for event in events:
-                if isinstance(event, CallReceived | StoreNeeded):
+                if isinstance(event, TO_RUN):
                     self.step(event.run())
         engine.next_deadline()
 
