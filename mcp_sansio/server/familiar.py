@@ -20,7 +20,7 @@ from mcp_sansio.registry import Registry
 
 _ABSENT = Raw(b"")
 # A number is found in bytes in a fifth of the time that a piece is counted in.
-_BRACKET, _BACKSLASH = b"[\\"
+_BRACKET, _BACKSLASH = ord("["), ord("\\")
 
 
 class _Params(Struct, frozen=True, forbid_unknown_fields=True):
