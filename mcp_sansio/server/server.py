@@ -125,6 +125,7 @@ class Server:
         self.questions = Questions(runtime)
         self.opened = OpenedSessions()
         self.pairs: dict[str, PairTransaction] = {}
+        self._pair_adapters = self.adapters.with_handshake()  # one for all, so that what their clients say is alike
         self.closing = False
         self._streams: dict[Closable, None] = {}
         self._live: dict[str, LiveSession] = {}
@@ -171,7 +172,7 @@ class Server:
 
         Raises ``ValueError`` where no revision of this server has a handshake, since nothing else is spoken there.
         """
-        adapters = self.adapters.with_handshake()
+        adapters = self._pair_adapters
         if adapters is None:
             raise ValueError("the pair of endpoints needs a revision with a handshake")
         return PairTransaction(

@@ -14,10 +14,11 @@ import msgspec
 import pytest
 
 from mcp_sansio import Config, Exchange, Head, Registry, Server
+from mcp_sansio.call import Call
 from mcp_sansio.testing import SimulatedHttp, Simulation
 from mcp_sansio.wire.headers import Headers
 from mcp_sansio.wire.json import encode
-from speak import ENVELOPE, EVERYTHING, HANDSHAKE, META, VERSIONS, Channel, Http
+from speak import ENVELOPE, EVERYTHING, HANDSHAKE, META, VERSIONS, Channel, Http, Speaker
 
 JSON = Any
 Request = tuple[str, bytes, dict[str, str | None]]
@@ -307,6 +308,18 @@ def test_nothing_of_its_own_is_kept_of_a_call(version: str, of: Callable[..., An
     assert "who" in words
     assert "of the call" not in words
     assert ("of the client" in words) is not client.adapter.has_handshake
+
+
+def test_clients_of_the_first_transport_share_what_is_kept() -> None:
+    simulation = Simulation(registry())
+    for _ in range(3):
+        stream = simulation.pair()
+        target = stream.body.decode().split("data: ")[1].strip()
+        client = Speaker(HANDSHAKE[-1], simulation)
+        for message in (client.initialize(), client.message("tools/call", {"name": "echo"})):
+            simulation.pair(message, method="POST", target=target)
+        assert b"nothing" in stream.body
+    assert len([one for one in kept(*vars(simulation.server.familiar).values()) if isinstance(one, Call)]) == 1
 
 
 @pytest.mark.parametrize("version", VERSIONS)
