@@ -91,6 +91,8 @@ class Familiar:
         known = self._known  # first: what is declared from now on, in a thread say, starts another collection
         if call.operation not in _REPEATED or len(body) > _MAX_SIZE or _is_new_each_time(call):
             return
+        if body.count(b"{") + body.count(b"[") > self._max_depth:  # where `recall` would not look for it
+            return
         spec = self._registry.tools.get(call.target or "")
         if spec is not None and spec.headers:  # which have to be compared with the arguments each time
             return

@@ -310,6 +310,18 @@ def test_nothing_of_its_own_is_kept_of_a_call(version: str, of: Callable[..., An
     assert ("of the client" in words) is not client.adapter.has_handshake
 
 
+@pytest.mark.parametrize("version", VERSIONS)
+def test_nothing_is_kept_of_a_call_that_is_read_anew_each_time(version: str) -> None:
+    """One of many brackets, say, which cost thirty times what they have in bytes."""
+    client = Http(version, registry())
+    for _ in range(2):
+        assert client.call("echo", _meta={"x": [[]] * 200}).status == 200
+        assert client.call("echo", _meta={"x": "y" * 3000}).status == 200
+        assert client.call("echo", _meta={"progressToken": 1}).status == 200
+        assert client.call("echo", {"text": "é" * 2000}).status == 200
+    assert not [one for one in kept(*vars(client.simulation.server.familiar).values()) if isinstance(one, Call)]
+
+
 def test_clients_of_the_first_transport_share_what_is_kept() -> None:
     simulation = Simulation(registry())
     for _ in range(3):
