@@ -69,9 +69,10 @@ class RequestHeads:
 
     def _judge(self, target: str, headers: Headers, loopback: bool) -> RequestHead:
         most, get = self._config.max_headers, headers.fields.get
-        fault, cors = self._admission(get("host"), get("origin"), loopback)
-        if headers.size > most:
+        if headers.size > most:  # first: what the others judge, they remember
             fault = Failure(FailureKind.HEADERS_TOO_LARGE, f"the headers are larger than {most} bytes")
+            return RequestHead(headers, _NO_QUERY, None, fault, None, (), (False, False), None)
+        refused, cors = self._admission(get("host"), get("origin"), loopback)
         query = split_target(target)[1] if "?" in target else _NO_QUERY
         session_id = get(_SESSION)
         forms = gate.accepted_forms(get("accept"))
@@ -79,9 +80,9 @@ class RequestHeads:
             headers,
             query,
             session_id,
-            fault,
+            refused,
             gate.fault_of_body(get("content-type"), get("content-length"), self._config.max_message),
-            () if fault is not None else cors,
+            () if refused is not None else cors,
             forms,
             (query.get(PIN), session_id is None, forms, *map(get, self._stated_in)),
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import re
 import sys
+import weakref
 from collections.abc import Callable, Iterator
 from functools import partial
 from types import FunctionType, ModuleType
@@ -351,6 +352,25 @@ def test_what_a_client_can_have_kept_has_a_bound(version: str) -> None:
     roots = (server.familiar, server.heads)
     held = kept(*roots, *(value for root in roots for value in vars(root).values()))
     assert sum(map(sys.getsizeof, held)) < 2**21
+
+
+class Text(str):
+    """A string of which can be told whether it is still there."""
+
+
+@pytest.mark.parametrize("name", ["content-type", "content-length", "accept", "host", "origin", "mcp-session-id", "x"])
+def test_nothing_is_kept_of_a_head_that_is_too_large(name: str) -> None:
+    server = Simulation(registry(), config=Config(max_headers=1000)).server
+    value = Text(f"{name:>2000}")
+    is_there = weakref.ref(value)
+    transaction = server.http_transaction()
+    transaction.receive_request("POST", "/mcp", {name: value})
+    [head, *_] = transaction.data_to_send()
+    assert isinstance(head, Head)
+    assert head.status == 431
+    del transaction, value
+    gc.collect()
+    assert is_there() is None
 
 
 # Another thread -------------------------------------------------------------------------------------------------------
