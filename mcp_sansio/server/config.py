@@ -24,11 +24,12 @@ class Config:
 
     Streams: `max_streams` bounds the open listening streams of a server, `max_subscriptions` the resources that one of
     them watches, `max_unsent` what may wait in memory for a slow client, `replay_events` and `replay_bytes` what is
-    kept of a stream for a client that comes back, `replay_streams` the streams kept of a session. `keep_alive` is the
-    silence after which a comment is sent, and after which a reply that would be JSON becomes a stream. `retry` is what
-    a client is told to wait before it comes back, in milliseconds. `worker_timeout` is how long the other workers have
-    to say that they have the stream which a request is about, before there is none. Without `announces_changes` a
-    server says that it announces nothing, and has no streams to listen on, for hosts that would hold a thread for each.
+    kept of a stream for a client that comes back, `replay_streams` the streams kept of a session, of which that of its
+    announcements is the last one to go. `keep_alive` is the silence after which a comment is sent, and after which a
+    reply that would be JSON becomes a stream. `retry` is what a client is told to wait before it comes back, in
+    milliseconds. `worker_timeout` is how long the other workers have to say that they have the stream which a request
+    is about, before there is none. Without `announces_changes` a server says that it announces nothing, and has no
+    streams to listen on, for hosts that would hold a thread for each.
 
     State: `session_ttl` is the idle life of a session, `state_ttl` that of a ``requestState``, and `max_state` bounds
     what is kept behind one (the handler's state and the answers of earlier rounds). Without `opens_sessions` a

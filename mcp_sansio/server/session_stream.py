@@ -43,7 +43,7 @@ class SessionStream:
         server.workers.listening(self._live.id, log.id)
 
     def open_instead(self, adapter: Adapter, uris: Sequence[str]) -> None:
-        """`open`, for a stream of announcements that is lost with the worker that had it.
+        """`open`, for a stream of announcements that is lost.
 
         What was announced meanwhile nobody knows, so that everything may have changed. Raises `Rejected`.
         """
@@ -55,16 +55,19 @@ class SessionStream:
     def resume(self, last_event_id: str, reopen: Callable[[], None]) -> None:
         """Go on with a stream where the client lost it, and with that stream alone. Raises `Rejected`.
 
-        `reopen` is called where it was a stream of announcements and the worker that had it is gone: `open_instead`.
+        `reopen` is called where that was one of announcements, and is lost: with the worker that had it, or as others
+        took its place, or as too much came on it meanwhile. See `open_instead`. No more is lost then than what was
+        announced, and to refuse it would say that the session is gone.
         """
         found = self._live.log_of(last_event_id)
         if found is not None:
             self._resume_here(*found)
             return
         stream_id = last_event_id.rpartition("-")[0]
-        if not self._http.server.workers.is_from_another(stream_id):
-            raise no_such_stream()
         unknown = reopen if is_standalone(stream_id, self._live.id) else self._unknown
+        if not self._http.server.workers.is_from_another(stream_id):
+            unknown()
+            return
         wanted = {"resume": last_event_id, "session": self._live.id}
         self._reader = DistantReader(self._http, wanted, self._start, unknown)
 

@@ -198,16 +198,25 @@ class LiveSession(Struct, eq=False, weakref=True):
     # Streams
 
     def new_log(self, *, standalone: bool = False) -> EventLog:
-        """A log for a new stream, `standalone` or a call's. The oldest finished one makes room, then the oldest."""
+        """A log for a new stream, `standalone` or a call's. What is missed least makes room."""
         config = self._server.config
         while len(self._logs) >= config.replay_streams:
-            finished = (held for held in self._logs.values() if held.finished)
-            self._forget(next(finished, next(iter(self._logs.values()))))
+            self._forget(self._missed_least())
         stream_id = self._server.workers.signed(self._server.runtime.token())
         stream_id = standalone_id(stream_id, self.id) if standalone else stream_id
         log = EventLog(stream_id, config.replay_events, config.replay_bytes, config.retry)
         self._logs[log.id] = log
         return log
+
+    def _missed_least(self) -> EventLog:
+        """The oldest log that is finished, or else the oldest one: a call without its log still gets its reply out.
+
+        The stream that the session's announcements go out on ends with its log, so that is the last one to go.
+        """
+        announcing = self._standalone[-1].log if self._standalone else None
+        logs = self._logs.values()
+        finished = next((held for held in logs if held.finished), None)
+        return finished or next((held for held in logs if held is not announcing), None) or next(iter(logs))
 
     def _forget(self, log: EventLog) -> None:
         stream = self.standalone_of(log)

@@ -133,6 +133,24 @@ def test_a_server_may_let_go_of_a_reply_and_be_polled(version: str) -> None:
 
 
 @BOTH
+def test_more_questions_than_streams_that_are_kept_are_answered_late(over: str, version: str) -> None:
+    """What is kept for a client that comes back is bounded; that may cost nobody the session of the questions."""
+    shop = Shop(replay_streams=3)
+    thought_about = shop.simulation.runtime.event()
+
+    async def on_ask(request: Any) -> Any:
+        await thought_about.wait()
+        return elicit_accept()
+
+    with shop.connect(over, version, on_ask=on_ask, on_change=lambda change: None) as client:
+        pending = [client.start(client.calls.call_tool("confirm")) for _ in range(6)]
+        client.advance(10)
+        thought_about.set()
+        client.advance(1)
+        assert [text(one.result()) for one in pending] == ["accept"] * 6
+
+
+@BOTH
 def test_a_server_that_goes_away_fails_the_calls_and_not_the_client(over: str, version: str) -> None:
     shop = Shop()
     with shop.connect(over, version) as client:
