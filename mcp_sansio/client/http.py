@@ -163,7 +163,7 @@ class HttpClientSession(ClientEngine):
         if self._answers >= self.config.max_answers:
             self.fault(f"an answer was left out, since {self._answers} others are on their way", matters=True)
             return
-        notice = self._carrier.post(message, adapter, None if origin is None else origin.call, "an answer")
+        notice = self._carrier.post(message, adapter, origin, "an answer")
         if notice is not None:
             self._answers += 1
             notice.then, notice.matters = self._answer_ended, True
@@ -176,7 +176,7 @@ class HttpClientSession(ClientEngine):
         was_sent = self._carrier.release(request)
         if cancelled and was_sent and request.call is not None and not request.adapter.disconnect_cancels:
             message = request.adapter.client_cancellation(request.id, reason)
-            notice = self._carrier.post(message, request.adapter, request.call, "a cancellation")
+            notice = self._carrier.post(message, request.adapter, request, "a cancellation")
             if notice is not None:
                 notice.is_parting = True
 

@@ -37,7 +37,7 @@ class ReplyJob(Struct, eq=False):
 
     request: OutgoingRequest
     _carrier: Streamable
-    _session_id: str | None
+    session_id: str | None
     status: int | None = None
     #: The HTTP request that is in flight for it.
     flight: Flight | None = None
@@ -57,7 +57,7 @@ class ReplyJob(Struct, eq=False):
     def start(self) -> None:
         """Send the request."""
         request, carrier = self.request, self._carrier
-        headers = carrier.headers_of(request, self._session_id)
+        headers = carrier.headers_of(request, self.session_id)
         # A call has a deadline of its own, whichever way its reply comes.
         timeout = None if request.call is not None else carrier.client.config.timeout
         self.flight = carrier.exchanges.send(self, _RESPONSE, "POST", headers, request.message, timeout=timeout)
@@ -75,7 +75,7 @@ class ReplyJob(Struct, eq=False):
         self._response, self.status = response, response.status
         fault = None if self._resuming else self._carrier.reply_began(self.request, response)
         if self.request.is_handshake:
-            self._session_id = self._carrier.session_id
+            self.session_id = self._carrier.session_id
         if fault is not None:
             self._fail(UnusableReply(f"the response to {self.request.method} cannot be used: {fault}"))
 
@@ -120,8 +120,8 @@ class ReplyJob(Struct, eq=False):
         error = refused(refusal)
         if self._resuming:
             self._not_resumed(error, f"the server answered {refusal.status}")
-        elif refusal.status == NOT_FOUND and self._session_id is not None:
-            self._carrier.session_gone(self._session_id, self.request, error)
+        elif refusal.status == NOT_FOUND and self.session_id is not None:
+            self._carrier.session_gone(self.session_id, self.request, error)
         else:
             self._fail(error)
 
@@ -163,7 +163,7 @@ class ReplyJob(Struct, eq=False):
     def _resume(self) -> None:
         assert self._cursor is not None
         self._resuming = True
-        headers = self._carrier.stream_headers(self.request.adapter, self._session_id, self._cursor, self.request.call)
+        headers = self._carrier.stream_headers(self.request.adapter, self.session_id, self._cursor, self.request.call)
         self.flight = self._carrier.exchanges.send(self, Due.STREAM, "GET", headers)
 
     def _not_resumed(self, error: McpError, reason: str) -> None:

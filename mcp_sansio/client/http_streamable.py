@@ -55,9 +55,15 @@ class Streamable:
         request.extra = job = ReplyJob(request, self, self.session_id if is_in_session else None)
         job.start()
 
-    def post(self, message: bytes, adapter: Adapter, call: OutgoingCall | None, what: str) -> Notice | None:
-        """Send a message that is due no reply, if it can be. `what` names it."""
-        headers = self.client.post_headers(self._headers(adapter, self.session_id), call)
+    def post(self, message: bytes, adapter: Adapter, about: OutgoingRequest | None, what: str) -> Notice | None:
+        """Send a message that is due no reply, if it can be. `what` names it.
+
+        It belongs to the session of the request that it is `about`: no other knows that request, or what was asked on
+        its stream.
+        """
+        job = None if about is None else about.extra
+        session_id = job.session_id if isinstance(job, ReplyJob) else self.session_id
+        headers = self.client.post_headers(self._headers(adapter, session_id), None if about is None else about.call)
         self._notice = Notice(what, self.client.fault)
         timeout = self.client.config.notice_timeout
         self.exchanges.send(self._notice, Due.NOTHING, "POST", headers, message, timeout=timeout)

@@ -54,12 +54,12 @@ class Pair:
         else:
             self._send(request)
 
-    def post(self, message: bytes, adapter: Adapter, call: OutgoingCall | None, what: str) -> Notice | None:
-        """Send a message that is due no reply, if it can be. `what` names it."""
+    def post(self, message: bytes, adapter: Adapter, about: OutgoingRequest | None, what: str) -> Notice | None:
+        """Send a message that is due no reply, if it can be. `what` names it, and it is `about` that request."""
         if self._endpoint is None:
             return None
         self._notice = Notice(what, self.client.fault)
-        self._post(self._notice, adapter.client_headers("", {}), message, call)
+        self._post(self._notice, adapter.client_headers("", {}), message, None if about is None else about.call)
         return self._notice
 
     def release(self, request: OutgoingRequest) -> bool:

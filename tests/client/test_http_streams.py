@@ -277,6 +277,35 @@ def test_a_call_that_is_given_up_before_it_was_sent_leaves_no_trace() -> None:
     assert outcome(other) == DONE
 
 
+@pytest.mark.parametrize("is_renewed", [False, True])
+def test_what_a_call_is_told_goes_to_the_session_of_that_call(is_renewed: bool) -> None:
+    """No other session knows that call; and who says that its session is gone may be wrong, or know of less."""
+    client = opened("2025-11-25", stream=True, session="A", wants_changes=True, can_answer=True)
+    (listening,) = client.sent
+    answered, cancelled = client.call(), client.call()
+    first, second = client.requests()
+    question = {"jsonrpc": "2.0", "id": "q", "method": "elicitation/create", "params": {"message": "Sure?"}}
+    client.stream(first, event(question), end=False)
+    client.stream(second, event(b""), end=False)
+    client.engine.receive_end(listening.exchange)
+    client.advance(1)
+    client.respond(last(client), status=404)
+    if is_renewed:
+        client.shake("2025-11-25", session="B")
+    client.take()
+    client.sent.clear()
+    client.engine.answer(client.questions[0], {"action": "accept"})
+    client.engine.cancel(cancelled)
+    said = [(message_of(one), one.headers["Mcp-Session-Id"]) for one in client.requests()]
+    assert said == [
+        ({"jsonrpc": "2.0", "id": "q", "result": {"action": "accept"}}, "A"),
+        ({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id_of(second)}}, "A"),
+    ]
+    client.engine.receive_data(first.exchange, event(response(id_of(first))))
+    client.take()
+    assert outcome(answered) == DONE
+
+
 def test_a_session_that_is_gone_takes_its_stream_along() -> None:
     client = opened("2025-11-25", stream=True, session="A", wants_changes=True)
     (listening,) = client.sent
