@@ -400,7 +400,7 @@ def post_while(client: Http, message: JSON, at: int, change: Callable[[], object
 
 
 @pytest.mark.parametrize("version", ENVELOPE)
-@pytest.mark.parametrize("times", [0, 1])
+@pytest.mark.parametrize("times", [0, pytest.param(1, marks=pytest.mark.thorough)])
 def test_a_tool_that_is_changed_in_a_thread_is_called_as_it_is_from_then_on(version: str, times: int) -> None:
     """Wherever the server is with an earlier call: the first of its kind, or one that is familiar."""
     at = 0
@@ -424,7 +424,7 @@ def test_a_tool_that_is_changed_in_a_thread_is_called_as_it_is_from_then_on(vers
 
 
 @pytest.mark.parametrize("version", ENVELOPE)
-@pytest.mark.parametrize("times", [0, 1])
+@pytest.mark.parametrize("times", [0, pytest.param(1, marks=pytest.mark.thorough)])
 def test_a_list_that_is_changed_in_a_thread_is_told_as_it_is_from_then_on(version: str, times: int) -> None:
     at = 0
     while True:
