@@ -32,7 +32,8 @@ class Config:
     streams to listen on, for hosts that would hold a thread for each.
 
     State: `session_ttl` is the idle life of a session, `state_ttl` that of a ``requestState``, and `max_state` bounds
-    what is kept behind one (the handler's state and the answers of earlier rounds). Without `opens_sessions` a
+    what is kept behind one (the handler's state and the answers of earlier rounds), and what is kept for a session of
+    what its client said of itself. Without `opens_sessions` a
     handshake over HTTP opens none, for workers that share nothing: such a client is served, and nothing is remembered
     of it. `require_session` refuses what comes without a session on the revisions that have them, and
     `deletable_sessions` lets clients end theirs. With `asks_store_at_once` a store that never waits (`SessionStore`) is

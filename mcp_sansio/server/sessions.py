@@ -17,6 +17,7 @@ from mcp_sansio.errors import SessionExpired
 from mcp_sansio.outcome import Failure, FailureKind, Rejected
 from mcp_sansio.storage import Session, SessionRecord, owned_key
 from mcp_sansio.types import JSON, RequestId
+from mcp_sansio.wire.json import encode
 
 from .calls import RunningCall
 from .streams import EventLog, StandaloneStream, standalone_id
@@ -44,12 +45,19 @@ def session_missing() -> Rejected:
     return Rejected(Failure(FailureKind.SESSION_MISSING, text))
 
 
-def new_session(version: str, client: ClientInfo, principal: str | None) -> dict[str, JSON]:
-    """The record of a session that a handshake opens."""
+def new_session(version: str, client: ClientInfo, principal: str | None, most: int) -> dict[str, JSON]:
+    """The record of a session that a handshake opens.
+
+    Raises `Rejected` where the client says more than `most` bytes of itself: they are kept for as long as the session.
+    """
+    said = {"name": client.name, "version": client.version, "capabilities": dict(client.capabilities)}
+    if len(encode(said)) > most:
+        text = f"what the client says of itself is larger than {most} bytes"
+        raise Rejected(Failure(FailureKind.TOO_LARGE, text))
     return {
         "version": version,
         "principal": principal,
-        "client": {"name": client.name, "version": client.version, "capabilities": dict(client.capabilities)},
+        "client": said,
         "log_level": None,
         "subscriptions": [],
         "values": {},

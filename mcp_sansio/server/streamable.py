@@ -27,12 +27,7 @@ from .post import PostReply
 from .replies import Replies, expects_reply, quoted_id, usable_id
 from .session_stream import SessionStream
 from .session_transaction import SessionTransaction
-from .sessions import (
-    SESSION_HEADER,
-    new_session,
-    session_key,
-    session_missing,
-)
+from .sessions import SESSION_HEADER, new_session, session_key, session_missing
 
 _CALL_TOOL, _DESCRIBE = Operation.CALL_TOOL, Operation.DESCRIBE
 #: The characters that a head may have of which something is kept beyond its request.
@@ -265,7 +260,8 @@ class StreamableTransaction(SessionTransaction):
             return
         session_id = self.server.runtime.token()
         store, key, ttl = self.server.store, session_key(session_id, self.principal), self.config.session_ttl
-        record = new_session(call.adapter.version, call.adapter.client_info_for(call.params), self.principal)
+        client = call.adapter.client_info_for(call.params)
+        record = new_session(call.adapter.version, client, self.principal, self.config.max_state)
 
         def opened(_: bool) -> None:
             self.extra_headers = ((SESSION_HEADER, session_id),)

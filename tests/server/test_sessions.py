@@ -566,3 +566,18 @@ def test_a_server_that_opens_no_sessions_serves_without(version: str) -> None:
     assert len(first.server.store) == len(second.server.store) == 0
     with pytest.raises(ValueError, match=r"^Config\.require_session needs Config\.opens_sessions"):
         Config(opens_sessions=False, require_session=True)
+
+
+@pytest.mark.parametrize("version", HANDSHAKE)
+def test_what_a_client_says_of_itself_has_a_limit(version: str) -> None:
+    simulation = Simulation(registry(), config=Config(max_state=1_000))
+    Http(version, simulation, capabilities={"experimental": {"x": {"y": "z" * 800}}})
+    held = len(simulation.server.store)
+    client = Http(version, simulation, capabilities={})
+    client.capabilities = {"experimental": {"x": {"y": "z" * 1_000}}}
+    refused = client.post(client.initialize(), headers={"MCP-Protocol-Version": None, "Mcp-Session-Id": None})
+    assert refused.status == 413
+    assert refused.messages[0]["id"] == 0
+    assert refused.messages[0]["error"]["message"] == "what the client says of itself is larger than 1000 bytes"
+    assert len(simulation.server.store) == held + 1
+    assert client.call("echo", {"text": "still here"}).status == 200
