@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Write that table, where it is wanted."""
+    """Write that table, where it is wanted, and have interruptions heard."""
+    # A shell has what runs in its background ignore them, and so does all that the tests start.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     where = config.getoption("behaviours")
     if where and not hasattr(config, "workerinput"):
         config.pluginmanager.register(behaviours.Record(Path(where)))
