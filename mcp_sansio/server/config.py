@@ -33,11 +33,11 @@ class Config:
 
     State: `session_ttl` is the idle life of a session, `state_ttl` that of a ``requestState``, and `max_state` bounds
     what is kept behind one (the handler's state and the answers of earlier rounds), and what is kept for a session of
-    what its client said of itself. Without `opens_sessions` a
-    handshake over HTTP opens none, for workers that share nothing: such a client is served, and nothing is remembered
-    of it. `require_session` refuses what comes without a session on the revisions that have them, and
-    `deletable_sessions` lets clients end theirs. With `asks_store_at_once` a store that never waits (`SessionStore`) is
-    asked in the middle of a request; without, by way of the driver, as every other is.
+    what its client said of itself. Without `opens_sessions` a handshake over HTTP opens none, for workers that share
+    nothing: such a client is served, and nothing is remembered of it. `require_session` refuses what comes without a
+    session on the revisions that have them, and `deletable_sessions` lets clients end theirs. With `asks_store_at_once`
+    a store that never waits (`SessionStore`) is asked in the middle of a request; without, by way of the driver, as
+    every other is.
 
     HTTP: `allowed_origins` are full origins (``https://app.example``) and `allowed_hosts` names with an optional port,
     besides the loopback names on a loopback socket; ``"*"`` allows any.

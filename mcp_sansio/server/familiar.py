@@ -72,7 +72,7 @@ class Familiar:
 
         It never raises: what is wrong with a body is for the rules to say.
         """
-        if not self._known or body.count(b"{") + (body.count(b"[") if _BRACKET in body else 0) > self._max_depth:
+        if not self._known or self._may_be_deep(body):
             return None
         try:
             request = _decode(body)
@@ -91,7 +91,7 @@ class Familiar:
         known = self._known  # first: what is declared from now on, in a thread say, starts another collection
         if call.operation not in _REPEATED or len(body) > _MAX_SIZE or _is_new_each_time(call):
             return
-        if body.count(b"{") + body.count(b"[") > self._max_depth:  # where `recall` would not look for it
+        if self._may_be_deep(body):  # `recall` would not look for it
             return
         spec = self._registry.tools.get(call.target or "")
         if spec is not None and spec.headers:  # which have to be compared with the arguments each time
@@ -103,6 +103,9 @@ class Familiar:
         if len(known) >= _MOST:
             known.pop(next(iter(known)))  # the oldest makes room
         known[key] = _without_its_own(call)
+
+    def _may_be_deep(self, body: bytes) -> bool:
+        return body.count(b"{") + (body.count(b"[") if _BRACKET in body else 0) > self._max_depth
 
     def forget(self) -> None:
         """The declarations have changed, and with them what is checked of a call."""

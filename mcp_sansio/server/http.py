@@ -251,10 +251,7 @@ class HttpTransaction:
 
     def respond_json(self, status: int, body: bytes, headers: Iterable[tuple[str, str]] = ()) -> None:
         """Send a whole response of JSON."""
-        if self.state is not _ENDED:
-            length = ("Content-Length", str(len(body)))
-            head = Head(status, (gate.JSON_HEADER, *headers, *self.extra_headers, length, *self.head.cors))
-            self._complete((head, Body(body), _END))
+        self.respond(status, (gate.JSON_HEADER, *headers), body)
 
     @property
     def rendering(self) -> Adapter:

@@ -8,6 +8,7 @@ import sys
 import weakref
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import count
 from types import FunctionType, ModuleType
 from typing import Annotated, Any
 
@@ -399,47 +400,49 @@ def post_while(client: Http, message: JSON, at: int, change: Callable[[], object
     return next(lines, None) is None
 
 
+def changed_at_each_line(
+    version: str, asked: tuple[Any, ...], times: int, change: Callable[[Registry], object]
+) -> Iterator[tuple[int, Http, JSON]]:
+    """A client whose server came to `change` at a line of what it was `asked`, having answered it so many `times`.
+
+    There is one for each line, with its number and the message.
+    """
+    for at in count():
+        made = Registry("familiar", "1")
+        made.tool(name="echo")(plain)
+        client = Http(version, made)
+        message = client.message(*asked)
+        for _ in range(times):
+            client.post(message)
+        if not post_while(client, message, at, partial(change, made)):
+            break
+        yield at, client, message
+    assert at > 20
+
+
 @pytest.mark.parametrize("version", ENVELOPE)
 @pytest.mark.parametrize("times", [0, pytest.param(1, marks=pytest.mark.thorough)])
 def test_a_tool_that_is_changed_in_a_thread_is_called_as_it_is_from_then_on(version: str, times: int) -> None:
     """Wherever the server is with an earlier call: the first of its kind, or one that is familiar."""
-    at = 0
-    while True:
-        made = Registry("familiar", "1")
-        made.tool(name="echo")(plain)
-        client = Http(version, made)
-        message = client.message("tools/call", {"name": "echo", "arguments": {"region": "eu"}})
-        for _ in range(times):
-            client.post(message)
 
-        def change(made: Registry = made) -> None:
-            made.remove_tool("echo")
-            made.tool(name="echo")(mirrored)
+    def change(made: Registry) -> None:
+        made.remove_tool("echo")
+        made.tool(name="echo")(mirrored)
 
-        if not post_while(client, message, at, change):
-            break
+    asked = ("tools/call", {"name": "echo", "arguments": {"region": "eu"}})
+    for at, client, message in changed_at_each_line(version, asked, times, change):
         assert [client.post(message).status for _ in range(2)] == [400, 400], at
-        at += 1
-    assert at > 20
 
 
 @pytest.mark.parametrize("version", ENVELOPE)
 @pytest.mark.parametrize("times", [0, pytest.param(1, marks=pytest.mark.thorough)])
 def test_a_list_that_is_changed_in_a_thread_is_told_as_it_is_from_then_on(version: str, times: int) -> None:
-    at = 0
-    while True:
-        made = Registry("familiar", "1")
-        made.tool(name="echo")(plain)
-        client = Http(version, made)
-        message = client.message("tools/list")
-        for _ in range(times):
-            client.post(message)
-        if not post_while(client, message, at, partial(made.tool(name="more"), mirrored)):
-            break
+    def change(made: Registry) -> None:
+        made.tool(name="more")(mirrored)
+
+    for at, client, message in changed_at_each_line(version, ("tools/list",), times, change):
         [answer] = client.post(message).messages
         assert [tool["name"] for tool in answer["result"]["tools"]] == ["echo", "more"], at
-        at += 1
-    assert at > 20
 
 
 async def plain(region: str) -> str:
