@@ -22,9 +22,17 @@ class Member(Enum):
     __hash__ = object.__hash__
 
 
-def advance(table: Mapping[S, Mapping[Given, S]], state: S, given: Given) -> S:
-    """The state after `given`. Raises `LocalProtocolError` where the table has no such step."""
-    try:
-        return table[state][given]
-    except KeyError:
-        raise LocalProtocolError(f"{given.name} is not possible in the state {state.name}") from None
+class Steps(dict[Given, S]):
+    """Where each input leads from `state`. To look up any other raises `LocalProtocolError`."""
+
+    def __init__(self, state: S, steps: Mapping[Given, S]) -> None:
+        super().__init__(steps)
+        self._state = state
+
+    def __missing__(self, given: Given) -> S:
+        raise LocalProtocolError(f"{given.name} is not possible in the state {self._state.name}")
+
+
+def machine(table: Mapping[S, Mapping[Given, S]]) -> Mapping[S, Steps[Given, S]]:
+    """The machine of that `table`: ``machine[state][input]`` is the next state."""
+    return {state: Steps(state, steps) for state, steps in table.items()}

@@ -12,10 +12,9 @@ Who has one, and how one moves another:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from enum import auto
 
-from mcp_sansio.states import Member
+from mcp_sansio.states import Member, machine
 
 
 class CallState(Member):
@@ -41,25 +40,27 @@ class CallInput(Member):
     END = auto()
 
 
-CALL: Mapping[CallState, Mapping[CallInput, CallState]] = {
-    CallState.WAITING: {
-        CallInput.SEND: CallState.SENT,
-        CallInput.PARK: CallState.WAITING,
-        CallInput.END: CallState.ENDED,
-    },
-    CallState.SENT: {
-        CallInput.SEND: CallState.SENT,
-        CallInput.PARK: CallState.WAITING,
-        CallInput.ASK: CallState.ASKING,
-        CallInput.END: CallState.ENDED,
-    },
-    CallState.ASKING: {
-        CallInput.SEND: CallState.SENT,
-        CallInput.PARK: CallState.WAITING,
-        CallInput.END: CallState.ENDED,
-    },
-    CallState.ENDED: {CallInput.END: CallState.ENDED},
-}
+CALL = machine(
+    {
+        CallState.WAITING: {
+            CallInput.SEND: CallState.SENT,
+            CallInput.PARK: CallState.WAITING,
+            CallInput.END: CallState.ENDED,
+        },
+        CallState.SENT: {
+            CallInput.SEND: CallState.SENT,
+            CallInput.PARK: CallState.WAITING,
+            CallInput.ASK: CallState.ASKING,
+            CallInput.END: CallState.ENDED,
+        },
+        CallState.ASKING: {
+            CallInput.SEND: CallState.SENT,
+            CallInput.PARK: CallState.WAITING,
+            CallInput.END: CallState.ENDED,
+        },
+        CallState.ENDED: {CallInput.END: CallState.ENDED},
+    }
+)
 
 
 class NegotiationState(Member):
@@ -93,14 +94,16 @@ _FINDING_OUT = {
     NegotiationInput.FAIL: NegotiationState.NEW,
     NegotiationInput.CLOSE: NegotiationState.CLOSED,
 }
-NEGOTIATION: Mapping[NegotiationState, Mapping[NegotiationInput, NegotiationState]] = {
-    NegotiationState.NEW: _FINDING_OUT,
-    NegotiationState.PROBING: _FINDING_OUT,
-    NegotiationState.HANDSHAKING: _FINDING_OUT,
-    # What was found out may turn out to be stale, and a session may be lost.
-    NegotiationState.READY: _FINDING_OUT,
-    NegotiationState.CLOSED: {NegotiationInput.CLOSE: NegotiationState.CLOSED},
-}
+NEGOTIATION = machine(
+    {
+        NegotiationState.NEW: _FINDING_OUT,
+        NegotiationState.PROBING: _FINDING_OUT,
+        NegotiationState.HANDSHAKING: _FINDING_OUT,
+        # What was found out may turn out to be stale, and a session may be lost.
+        NegotiationState.READY: _FINDING_OUT,
+        NegotiationState.CLOSED: {NegotiationInput.CLOSE: NegotiationState.CLOSED},
+    }
+)
 
 
 class QuestionState(Member):
@@ -118,17 +121,19 @@ class QuestionInput(Member):
     WITHDRAW = auto()
 
 
-QUESTION: Mapping[QuestionState, Mapping[QuestionInput, QuestionState]] = {
-    QuestionState.OPEN: {
-        QuestionInput.ANSWER: QuestionState.ANSWERED,
-        QuestionInput.WITHDRAW: QuestionState.WITHDRAWN,
-    },
-    QuestionState.ANSWERED: {
-        QuestionInput.ANSWER: QuestionState.ANSWERED,
-        QuestionInput.WITHDRAW: QuestionState.ANSWERED,
-    },
-    QuestionState.WITHDRAWN: {
-        QuestionInput.ANSWER: QuestionState.WITHDRAWN,
-        QuestionInput.WITHDRAW: QuestionState.WITHDRAWN,
-    },
-}
+QUESTION = machine(
+    {
+        QuestionState.OPEN: {
+            QuestionInput.ANSWER: QuestionState.ANSWERED,
+            QuestionInput.WITHDRAW: QuestionState.WITHDRAWN,
+        },
+        QuestionState.ANSWERED: {
+            QuestionInput.ANSWER: QuestionState.ANSWERED,
+            QuestionInput.WITHDRAW: QuestionState.ANSWERED,
+        },
+        QuestionState.WITHDRAWN: {
+            QuestionInput.ANSWER: QuestionState.WITHDRAWN,
+            QuestionInput.WITHDRAW: QuestionState.WITHDRAWN,
+        },
+    }
+)

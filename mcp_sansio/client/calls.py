@@ -12,7 +12,6 @@ from mcp_sansio.adapters.base import Adapter
 from mcp_sansio.errors import LocalProtocolError, McpError
 from mcp_sansio.operation import Operation
 from mcp_sansio.outcome import InputRequest
-from mcp_sansio.states import advance
 from mcp_sansio.types import JSON, RequestId
 
 from ._state import QUESTION, CallState, QuestionInput, QuestionState
@@ -165,5 +164,5 @@ class Question:
 
     def advance(self, given: QuestionInput) -> bool:
         """One step of its state machine; whether anything changed."""
-        before, self.state = self.state, advance(QUESTION, self.state, given)
+        before, self.state = self.state, QUESTION[self.state][given]
         return self.state is not before

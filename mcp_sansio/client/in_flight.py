@@ -11,7 +11,6 @@ from mcp_sansio.adapters.base import Adapter
 from mcp_sansio.errors import CallTimeout, ConnectionLost, McpError, UnusableReply
 from mcp_sansio.operation import Operation
 from mcp_sansio.outcome import FailureKind, Rejected
-from mcp_sansio.states import advance
 from mcp_sansio.types import JSON, LogLevel, ProgressToken, RequestId
 from mcp_sansio.wire.jsonrpc import encode_request
 
@@ -143,7 +142,7 @@ class InFlight:
                 return
             operation = Operation.DESCRIBE  # any answer will do, and every server has this one
         call.tried.append(adapter.version)
-        call.state = advance(CALL, call.state, _SEND)
+        call.state = CALL[call.state][_SEND]
         call.request = request = self.make_request(operation, adapter, self._params_of(call, adapter), call)
         self._engine.transmit(request)
 
@@ -213,7 +212,7 @@ class InFlight:
         """Have `call` wait for the negotiation, to be sent anew once that is done."""
         if call.request is not None:
             self.take(call.request)
-        call.state = advance(CALL, call.state, CallInput.PARK)
+        call.state = CALL[call.state][CallInput.PARK]
         self.waiting[call] = None
 
     def send_waiting(self) -> None:
@@ -289,7 +288,7 @@ class InFlight:
         if call.outcome is not None:
             return
         engine = self._engine
-        call.state = advance(CALL, call.state, _END)
+        call.state = CALL[call.state][_END]
         call.outcome = outcome
         request, call.request = call.request, None  # the two hold each other: nothing is left to the garbage collector
         if request is not None and request.id in self._requests:

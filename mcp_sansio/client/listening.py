@@ -19,7 +19,6 @@ from mcp_sansio.changes import Change, ChangeKind
 from mcp_sansio.errors import McpError, ServerError
 from mcp_sansio.notices import Acknowledged, Changed
 from mcp_sansio.operation import Operation
-from mcp_sansio.states import advance
 from mcp_sansio.types import RequestId
 
 from ._state import CALL, CallInput, NegotiationState
@@ -83,7 +82,7 @@ class Listeners:
             return False
         if self._refused(call, self._announced(), listening.uris):
             return True
-        call.state = advance(CALL, call.state, CallInput.SEND)
+        call.state = CALL[call.state][CallInput.SEND]
         listening.unconfirmed = set(listening.uris)
         for uri in listening.uris:
             self._subscribe(uri)

@@ -16,7 +16,6 @@ from mcp_sansio.errors import DeclarationError, McpError, UnusableReply
 from mcp_sansio.operation import Operation
 from mcp_sansio.reading import WireFault, from_wire
 from mcp_sansio.schema import HeaderParam, header_plan, is_object_schema
-from mcp_sansio.states import advance
 from mcp_sansio.types import JSON
 
 from ._state import CALL, CallInput
@@ -225,7 +224,7 @@ class Lists:
         if not self._engine.has_headers or call.operation is not Operation.CALL_TOOL or call.refreshed:
             return False
         call.refreshed = True
-        call.state = advance(CALL, call.state, CallInput.PARK)
+        call.state = CALL[call.state][CallInput.PARK]
         if call.request is not None and call.request.id < self._planned_by:
             self._engine.flight.send(call)  # it was sent before the list was read
             return True

@@ -21,7 +21,6 @@ from mcp_sansio.catalogue import ServerDescription
 from mcp_sansio.errors import CallTimeout, McpError, NegotiationFailed, ServerError, UnusableReply
 from mcp_sansio.operation import Operation
 from mcp_sansio.outcome import FailureKind
-from mcp_sansio.states import advance
 from mcp_sansio.types import JSON
 
 from ._state import NEGOTIATION, NegotiationInput, NegotiationState
@@ -121,22 +120,22 @@ class Negotiation:
         """Nothing came from a server that was only assumed to be what it was: the next call finds out."""
         if self.state is NegotiationState.READY and self._legacy is not None:
             self.known = None
-            self.state = advance(NEGOTIATION, self.state, NegotiationInput.FAIL)
+            self.state = NEGOTIATION[self.state][NegotiationInput.FAIL]
 
     def lapse(self) -> None:
         """What the handshake opened is gone, and nobody waits for it to come back: the next call opens it anew."""
         if self.state is NegotiationState.READY:
-            self.state = advance(NEGOTIATION, self.state, NegotiationInput.FAIL)
+            self.state = NEGOTIATION[self.state][NegotiationInput.FAIL]
 
     def abandon(self) -> None:
         """Nobody waits for it any more."""
         if self.state in (NegotiationState.PROBING, NegotiationState.HANDSHAKING):
-            self.state = advance(NEGOTIATION, self.state, NegotiationInput.FAIL)
+            self.state = NEGOTIATION[self.state][NegotiationInput.FAIL]
             self._drop_pending()
 
     def close(self) -> None:
         """The connection is over."""
-        self.state = advance(NEGOTIATION, self.state, NegotiationInput.CLOSE)
+        self.state = NEGOTIATION[self.state][NegotiationInput.CLOSE]
         self._pending.clear()
 
     def next_deadline(self) -> float | None:
@@ -175,7 +174,7 @@ class Negotiation:
             self._initialize(self._legacy)
 
     def _discover(self, adapter: Adapter) -> None:
-        self.state = advance(NEGOTIATION, self.state, NegotiationInput.PROBE)
+        self.state = NEGOTIATION[self.state][NegotiationInput.PROBE]
         self._tried[adapter.version] += 1
         asked = self._engine.flight.make_request(Operation.DESCRIBE, adapter, {})
         if self._steps:
@@ -195,7 +194,7 @@ class Negotiation:
         return self._engine.runtime.now() + min(self._engine.config.probe_timeout, timeout / 2)
 
     def _initialize(self, adapter: Adapter) -> None:
-        self.state = advance(NEGOTIATION, self.state, NegotiationInput.HANDSHAKE)
+        self.state = NEGOTIATION[self.state][NegotiationInput.HANDSHAKE]
         self._tried[adapter.version] += 1
         params = adapter.client_handshake_params(self._engine.client_info, self._engine.capabilities_for(adapter))
         assert params is not None
@@ -316,7 +315,7 @@ class Negotiation:
         return chosen is not None or legacy is not None
 
     def _settle(self, adapter: Adapter, result: Mapping[str, JSON] | None, *, confirmed: bool = True) -> None:
-        self.state = advance(NEGOTIATION, self.state, NegotiationInput.SETTLE)
+        self.state = NEGOTIATION[self.state][NegotiationInput.SETTLE]
         self._drop_pending()
         self.adapter = adapter
         self.confirmed = confirmed
@@ -352,7 +351,7 @@ class Negotiation:
 
     def _fail(self, error: McpError, cause: McpError | None = None) -> None:
         error.__cause__ = cause or error.__cause__
-        self.state = advance(NEGOTIATION, self.state, NegotiationInput.FAIL)
+        self.state = NEGOTIATION[self.state][NegotiationInput.FAIL]
         self._drop_pending()
         self._engine.flight.fail_waiting(error)
 

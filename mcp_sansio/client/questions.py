@@ -16,7 +16,6 @@ from mcp_sansio.asking import CAPABILITY_OF, ELICIT, elicit_cancel
 from mcp_sansio.errors import AnswerFailed, CallTimeout, UnusableReply
 from mcp_sansio.operation import Operation
 from mcp_sansio.outcome import Failure, FailureKind, InputRequest
-from mcp_sansio.states import advance
 from mcp_sansio.types import JSON, RequestId
 from mcp_sansio.wire.json import encode
 from mcp_sansio.wire.jsonrpc import Envelope, encode_result
@@ -95,7 +94,7 @@ class Questions:
         if not asked.requests:
             self._engine.flight.send(call)
             return
-        call.state = advance(CALL, call.state, CallInput.ASK)
+        call.state = CALL[call.state][CallInput.ASK]
         now = self._engine.runtime.now()
         call.pause(now)
         assert call.request is not None

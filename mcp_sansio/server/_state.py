@@ -15,10 +15,9 @@ Who has one, and how one moves another, always downwards in this list and never 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from enum import auto
 
-from mcp_sansio.states import Member
+from mcp_sansio.states import Member, machine
 
 
 class CallState(Member):
@@ -36,11 +35,13 @@ class CallInput(Member):
     CANCEL = auto()
 
 
-CALL: Mapping[CallState, Mapping[CallInput, CallState]] = {
-    CallState.RUNNING: {CallInput.FINISH: CallState.ANSWERED, CallInput.CANCEL: CallState.CANCELLED},
-    CallState.ANSWERED: {CallInput.FINISH: CallState.ANSWERED, CallInput.CANCEL: CallState.ANSWERED},
-    CallState.CANCELLED: {CallInput.FINISH: CallState.CANCELLED, CallInput.CANCEL: CallState.CANCELLED},
-}
+CALL = machine(
+    {
+        CallState.RUNNING: {CallInput.FINISH: CallState.ANSWERED, CallInput.CANCEL: CallState.CANCELLED},
+        CallState.ANSWERED: {CallInput.FINISH: CallState.ANSWERED, CallInput.CANCEL: CallState.ANSWERED},
+        CallState.CANCELLED: {CallInput.FINISH: CallState.CANCELLED, CallInput.CANCEL: CallState.CANCELLED},
+    }
+)
 
 
 class ResponseState(Member):
@@ -63,31 +64,33 @@ class ResponseInput(Member):
     DISCONNECT = auto()
 
 
-RESPONSE: Mapping[ResponseState, Mapping[ResponseInput, ResponseState]] = {
-    ResponseState.IDLE: {
-        ResponseInput.REQUEST: ResponseState.RECEIVING,
-        ResponseInput.DISCONNECT: ResponseState.ENDED,
-    },
-    # A response may end before its request does: a refusal does not wait for the body.
-    ResponseState.RECEIVING: {
-        ResponseInput.RECEIVED: ResponseState.WAITING,
-        ResponseInput.END: ResponseState.ENDED,
-        ResponseInput.DISCONNECT: ResponseState.ENDED,
-    },
-    ResponseState.WAITING: {
-        ResponseInput.STREAM: ResponseState.STREAMING,
-        ResponseInput.END: ResponseState.ENDED,
-        ResponseInput.DISCONNECT: ResponseState.ENDED,
-    },
-    ResponseState.STREAMING: {
-        ResponseInput.END: ResponseState.ENDED,
-        ResponseInput.DISCONNECT: ResponseState.ENDED,
-    },
-    ResponseState.ENDED: {
-        ResponseInput.RECEIVED: ResponseState.ENDED,
-        ResponseInput.DISCONNECT: ResponseState.ENDED,
-    },
-}
+RESPONSE = machine(
+    {
+        ResponseState.IDLE: {
+            ResponseInput.REQUEST: ResponseState.RECEIVING,
+            ResponseInput.DISCONNECT: ResponseState.ENDED,
+        },
+        # A response may end before its request does: a refusal does not wait for the body.
+        ResponseState.RECEIVING: {
+            ResponseInput.RECEIVED: ResponseState.WAITING,
+            ResponseInput.END: ResponseState.ENDED,
+            ResponseInput.DISCONNECT: ResponseState.ENDED,
+        },
+        ResponseState.WAITING: {
+            ResponseInput.STREAM: ResponseState.STREAMING,
+            ResponseInput.END: ResponseState.ENDED,
+            ResponseInput.DISCONNECT: ResponseState.ENDED,
+        },
+        ResponseState.STREAMING: {
+            ResponseInput.END: ResponseState.ENDED,
+            ResponseInput.DISCONNECT: ResponseState.ENDED,
+        },
+        ResponseState.ENDED: {
+            ResponseInput.RECEIVED: ResponseState.ENDED,
+            ResponseInput.DISCONNECT: ResponseState.ENDED,
+        },
+    }
+)
 
 
 class ChannelState(Member):
@@ -105,17 +108,19 @@ class ChannelInput(Member):
     CLOSE = auto()
 
 
-CHANNEL: Mapping[ChannelState, Mapping[ChannelInput, ChannelState]] = {
-    ChannelState.NEW: {
-        ChannelInput.INITIALIZE: ChannelState.NEGOTIATED,
-        ChannelInput.CLOSE: ChannelState.CLOSED,
-    },
-    ChannelState.NEGOTIATED: {
-        ChannelInput.INITIALIZE: ChannelState.NEGOTIATED,
-        ChannelInput.CLOSE: ChannelState.CLOSED,
-    },
-    ChannelState.CLOSED: {ChannelInput.CLOSE: ChannelState.CLOSED},
-}
+CHANNEL = machine(
+    {
+        ChannelState.NEW: {
+            ChannelInput.INITIALIZE: ChannelState.NEGOTIATED,
+            ChannelInput.CLOSE: ChannelState.CLOSED,
+        },
+        ChannelState.NEGOTIATED: {
+            ChannelInput.INITIALIZE: ChannelState.NEGOTIATED,
+            ChannelInput.CLOSE: ChannelState.CLOSED,
+        },
+        ChannelState.CLOSED: {ChannelInput.CLOSE: ChannelState.CLOSED},
+    }
+)
 
 
 class SubscriptionState(Member):
@@ -134,15 +139,17 @@ class SubscriptionInput(Member):
     END = auto()
 
 
-SUBSCRIPTION: Mapping[SubscriptionState, Mapping[SubscriptionInput, SubscriptionState]] = {
-    SubscriptionState.OPEN: {
-        SubscriptionInput.DETACH: SubscriptionState.DETACHED,
-        SubscriptionInput.ATTACH: SubscriptionState.OPEN,
-        SubscriptionInput.END: SubscriptionState.ENDED,
-    },
-    SubscriptionState.DETACHED: {
-        SubscriptionInput.ATTACH: SubscriptionState.OPEN,
-        SubscriptionInput.END: SubscriptionState.ENDED,
-    },
-    SubscriptionState.ENDED: {SubscriptionInput.END: SubscriptionState.ENDED},
-}
+SUBSCRIPTION = machine(
+    {
+        SubscriptionState.OPEN: {
+            SubscriptionInput.DETACH: SubscriptionState.DETACHED,
+            SubscriptionInput.ATTACH: SubscriptionState.OPEN,
+            SubscriptionInput.END: SubscriptionState.ENDED,
+        },
+        SubscriptionState.DETACHED: {
+            SubscriptionInput.ATTACH: SubscriptionState.OPEN,
+            SubscriptionInput.END: SubscriptionState.ENDED,
+        },
+        SubscriptionState.ENDED: {SubscriptionInput.END: SubscriptionState.ENDED},
+    }
+)

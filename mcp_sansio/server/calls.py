@@ -16,7 +16,6 @@ from mcp_sansio.dispatcher import HANDLER_ERRORS, HANDLER_FAULT, Peer
 from mcp_sansio.exchange import Exchange
 from mcp_sansio.outcome import Failure, FailureKind, InputRequest, Outcome
 from mcp_sansio.runtime import Event
-from mcp_sansio.states import advance
 from mcp_sansio.storage import Session
 from mcp_sansio.types import JSON
 from mcp_sansio.wire.json import fault_of
@@ -148,7 +147,7 @@ class RunningCall(Struct, eq=False):
 
     def finish(self, outcome: Outcome) -> None:
         """Reply with `outcome`, unless the call is over."""
-        was, self.state = self.state, advance(CALL, self.state, _FINISH)
+        was, self.state = self.state, CALL[self.state][_FINISH]
         if was is not _RUNNING:
             return
         if self._questions:
@@ -166,7 +165,7 @@ class RunningCall(Struct, eq=False):
 
     def cancel(self) -> None:
         """Give the call up: no reply, what it asked is withdrawn, its task to be cancelled."""
-        was, self.state = self.state, advance(CALL, self.state, CallInput.CANCEL)
+        was, self.state = self.state, CALL[self.state][CallInput.CANCEL]
         if was is not _RUNNING:
             return
         self._withdraw(self._questions, "the call that asked was cancelled")

@@ -21,7 +21,6 @@ from mcp_sansio.events import CallCancelled, CallReceived, Event, PeerFaulted
 from mcp_sansio.immediate import Listening
 from mcp_sansio.operation import Operation
 from mcp_sansio.outcome import Failure, FailureKind, Outcome, Rejected, Value
-from mcp_sansio.states import advance
 from mcp_sansio.types import RequestId
 
 from ._state import CHANNEL, ChannelInput, ChannelState
@@ -136,7 +135,7 @@ class ServerConnection:
         """The channel has ended: what is in flight is given up, and nothing is sent any more."""
         if self.state is _CLOSED:
             return
-        self.state = advance(CHANNEL, self.state, ChannelInput.CLOSE)
+        self.state = CHANNEL[self.state][ChannelInput.CLOSE]
         self.server.topics.unsubscribe(self, self._watched)
         self.server.stream_closed(self)
         for held in tuple(self._calls.values()):
@@ -253,7 +252,7 @@ class ServerConnection:
 
     def _initialize(self, call: Call) -> None:
         adapter = self.adapters.negotiate(call.params["protocolVersion"])
-        self.state = advance(CHANNEL, self.state, ChannelInput.INITIALIZE)
+        self.state = CHANNEL[self.state][ChannelInput.INITIALIZE]
         self._negotiated = call.adapter = adapter
         self._place = (self.adapters, adapter)
         self._client = adapter.client_info_for(call.params)

@@ -14,7 +14,6 @@ from mcp_sansio import wire_log
 from mcp_sansio.events import Body, CallCancelled, CallReceived, End, Event, Head, Part, PeerFaulted
 from mcp_sansio.outcome import Failure, FailureKind, Rejected
 from mcp_sansio.pieces import Pieces
-from mcp_sansio.states import advance
 from mcp_sansio.types import RequestId
 from mcp_sansio.wire.headers import Headers
 from mcp_sansio.wire.sse import encode_comment
@@ -97,7 +96,7 @@ class HttpTransaction:
 
     def receive_request(self, method: str, target: str, headers: Iterable[tuple[str, str]] | Mapping[str, str]) -> None:
         """The request line and the header section. `target` is the path with its query, as it was sent."""
-        self.state = advance(RESPONSE, self.state, _REQUEST)
+        self.state = RESPONSE[self.state][_REQUEST]
         self.method = method
         server = self.server
         held = headers if type(headers) is Headers else Headers(headers)
@@ -121,7 +120,7 @@ class HttpTransaction:
         elif self.method not in self.methods:
             self.refuse_method()
         else:
-            self.state = advance(RESPONSE, self.state, _RECEIVED)
+            self.state = RESPONSE[self.state][_RECEIVED]
             self._handle(b"")
 
     def receive_body(self, data: bytes) -> None:
@@ -146,7 +145,7 @@ class HttpTransaction:
         if len(data) > self.config.max_message:
             self.refuse(gate.too_large(self.config.max_message))
             return
-        self.state = advance(RESPONSE, self.state, _RECEIVED)
+        self.state = RESPONSE[self.state][_RECEIVED]
         if self.server.logs_wire:
             wire_log.received(data)
         self._handle(data)
@@ -160,7 +159,7 @@ class HttpTransaction:
         if not self.connected:
             return
         self.connected = False
-        was, self.state = self.state, advance(RESPONSE, self.state, ResponseInput.DISCONNECT)
+        was, self.state = self.state, RESPONSE[self.state][ResponseInput.DISCONNECT]
         self._parts.clear()
         if self._backlog is not None:
             self._backlog.clear()
@@ -281,7 +280,7 @@ class HttpTransaction:
         """The response is a stream of events from now on."""
         if self.state is not ResponseState.WAITING:
             return
-        self.state = advance(RESPONSE, self.state, ResponseInput.STREAM)
+        self.state = RESPONSE[self.state][ResponseInput.STREAM]
         self._backlog = Backlog(self.config.max_unsent, self.server.runtime.event, paced=self._paced)
         self._send(Head(200, (*_STREAM_HEADERS, *self.extra_headers, *self.head.cors)))
         self.start_silence()
@@ -308,7 +307,7 @@ class HttpTransaction:
             self._complete((_END,))
 
     def _complete(self, parts: tuple[Part, ...]) -> None:
-        self.state = advance(RESPONSE, self.state, _COMPLETE)
+        self.state = RESPONSE[self.state][_COMPLETE]
         if self.connected:
             self._parts += parts
         if not self._running:

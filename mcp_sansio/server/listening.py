@@ -9,7 +9,6 @@ from mcp_sansio.call import Call
 from mcp_sansio.changes import Change, ChangeKind
 from mcp_sansio.immediate import Listening
 from mcp_sansio.outcome import Value
-from mcp_sansio.states import advance
 from mcp_sansio.wire.json import encode
 
 from ._state import SUBSCRIPTION, SubscriptionInput, SubscriptionState
@@ -55,7 +54,7 @@ class ListenStream:
 
     def end(self) -> None:
         """The client gave the subscription up, or went away."""
-        self.state = advance(SUBSCRIPTION, self.state, SubscriptionInput.END)
+        self.state = SUBSCRIPTION[self.state][SubscriptionInput.END]
         self._server.topics.unsubscribe(self, self._changes)
         self._server.stream_closed(self)
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from mcp_sansio.adapters.base import Adapter
 from mcp_sansio.changes import Change
-from mcp_sansio.states import advance
 from mcp_sansio.wire.sse import encode_event
 
 from ._state import SUBSCRIPTION, SubscriptionInput, SubscriptionState
@@ -179,7 +178,7 @@ class StandaloneStream:
 
     def attach(self) -> None:
         """A connection reads the stream again."""
-        self.state = advance(SUBSCRIPTION, self.state, SubscriptionInput.ATTACH)
+        self.state = SUBSCRIPTION[self.state][SubscriptionInput.ATTACH]
 
     def detach(self) -> None:
         """The connection has gone; what is announced meanwhile is kept for its return.
@@ -188,10 +187,10 @@ class StandaloneStream:
         """
         if self.log.finished or self.log.reader is not None:
             return
-        self.state = advance(SUBSCRIPTION, self.state, SubscriptionInput.DETACH)
+        self.state = SUBSCRIPTION[self.state][SubscriptionInput.DETACH]
 
     def end(self) -> None:
         """The stream is over."""
-        self.state = advance(SUBSCRIPTION, self.state, SubscriptionInput.END)
+        self.state = SUBSCRIPTION[self.state][SubscriptionInput.END]
         self.silence()
         self.log.finish()
