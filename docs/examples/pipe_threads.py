@@ -1,6 +1,7 @@
 """Requests and responses over pipes of multiprocessing, with plain threads. A driver of docs/write-a-transport.md.
 
-Each has a pipe. What comes is `(method, target, headers, body)`, and what goes are the parts of the response.
+Each has a pipe. What comes is `(method, target, headers, body)`, and what goes are the parts of the response. The
+client closes its end when it has the last of them, or wants no more.
 """
 
 from contextlib import suppress
@@ -20,6 +21,7 @@ class Request(ResponseDriver):
     def __init__(self, app, pipe):
         super().__init__(app.threads, app.orphans)
         self.threads, self.pipe = app.threads, pipe
+        self.looking_out = None
         self.engine = app.server.http_transaction(loopback=True, wake=self.wake)
 
     async def serve(self):
@@ -33,6 +35,8 @@ class Request(ResponseDriver):
             self.disconnect()
         finally:
             self.leave()
+            if self.looking_out is not None:  # a pipe that is closed under its reader has them read the next one
+                await self.looking_out.ended.wait()
             self.pipe.close()
 
     async def send(self, parts):
@@ -40,7 +44,7 @@ class Request(ResponseDriver):
             await run_outside(partial(self.pipe.send, part))
 
     def watch(self):
-        self.threads.start(self.look_out())
+        self.looking_out = self.threads.start(self.look_out())
 
     async def look_out(self):
         with suppress(OSError, EOFError):

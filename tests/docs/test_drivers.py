@@ -11,7 +11,8 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from multiprocessing import Pipe
 from pathlib import Path
-from threading import Thread
+from threading import Event as Flag
+from threading import Thread, current_thread
 from types import ModuleType
 from typing import Any
 
@@ -430,6 +431,70 @@ def test_pipes_with_threads_keep_the_rules(monkeypatch: pytest.MonkeyPatch) -> N
         client.app.close()
 
     Scheduler().complete(check_http(serve, patience=PATIENCE))
+
+
+class WatchedPipe:
+    """A pipe that notes who uses it, and whether it was closed meanwhile."""
+
+    def __init__(self, pipe: Any) -> None:
+        self.pipe = pipe
+        self.reads = 0
+        self.readers = 0
+        self.watched = Flag()
+        self.senders: list[Thread] = []
+        self.closed_with: list[int] = []
+
+    def recv(self) -> Any:
+        self.reads += 1
+        self.readers += 1
+        if self.reads == 2:
+            self.watched.set()
+        try:
+            return self.pipe.recv()
+        finally:
+            self.readers -= 1
+
+    def send(self, part: Part) -> None:
+        self.senders.append(current_thread())
+        self.pipe.send(part)
+
+    def close(self) -> None:
+        self.closed_with.append(self.readers)
+        self.pipe.close()
+
+
+def test_a_pipe_is_not_closed_while_a_thread_reads_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its number may be another pipe's by the time that thread reads."""
+    monkeypatch.syspath_prepend(FOLDER)
+    registry = Registry("pipes", "1.0")
+    app = example("pipe_threads").App(registry)
+    ours, theirs = Pipe()
+    pipe = WatchedPipe(theirs)
+
+    @registry.tool
+    def look() -> str:
+        """Answer once somebody watches the client."""
+        return str(pipe.watched.wait(PATIENCE))
+
+    async def nothing() -> None:
+        pass
+
+    serving = Thread(target=app.serve, args=[pipe], daemon=True)
+    serving.start()
+    body = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"look","arguments":{}}}'
+    accepted = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
+    ours.send(("POST", "/mcp", accepted, body))
+    parts = [ours.recv()]
+    while parts[-1] != End():
+        parts.append(ours.recv())
+    assert b"".join(part.data for part in parts if isinstance(part, Body)).endswith(b'"text":"True"}]}}')
+    for sender in pipe.senders:
+        sender.join(PATIENCE)
+    app.threads.run(nothing())  # and so it has seen that the last was sent
+    ours.close()
+    serving.join(PATIENCE)
+    app.close()
+    assert (pipe.reads, pipe.closed_with) == (2, [0])
 
 
 class Invocation:
