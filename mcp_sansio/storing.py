@@ -170,8 +170,7 @@ class Opening(Generic[T]):
 
     async def get(self) -> T:
         """What is open. Raises what `open_it` raises."""
-        if self._home.is_lost():
-            self._kept = self._attempt = None
+        self._forget_lost()
         while (kept := self._kept) is None:
             if self._attempt is None:
                 await self._try()
@@ -186,6 +185,7 @@ class Opening(Generic[T]):
 
     async def close(self) -> None:
         """Close what is open. Whoever needs it next opens it again."""
+        self._forget_lost()
         kept = self._kept
         if kept is not None:
             self.give_up()
@@ -196,6 +196,10 @@ class Opening(Generic[T]):
         kept, self._kept = self._kept, None
         if kept is not None:
             kept.task.cancel()
+
+    def _forget_lost(self) -> None:
+        if self._home.is_lost():
+            self._kept = self._attempt = None
 
     async def _try(self) -> None:
         attempt = self._attempt = _Flag(self._event())
@@ -290,8 +294,7 @@ class EngineHub:
 
     async def poll(self, topic: str, cursor: Cursor) -> Sequence[HubMessage]:
         """See `Hub.poll`."""
-        if self._home.is_lost():
-            self._waiting, self._listening, self._listener = {}, None, None
+        self._forget_lost()
         while True:
             # Whoever waits is on the list before they look: what comes after the look rings.
             with self._listed(topic) as flag:
@@ -311,10 +314,15 @@ class EngineHub:
 
     def stop(self, reason: str) -> None:
         """Listen no more: whoever waits raises `StoreUnavailable` with that `reason`."""
+        self._forget_lost()
         listener, self._listener, self._listening = self._listener, None, None
         if listener is not None:
             listener.cancel()
         self._fail(reason)
+
+    def _forget_lost(self) -> None:
+        if self._home.is_lost():
+            self._waiting, self._listening, self._listener = {}, None, None
 
     def _fail(self, reason: str) -> None:
         for flags in self._waiting.values():
@@ -341,15 +349,19 @@ class EngineHub:
             backoff.reset()
             self.ring()  # whoever looked before looks again
 
+        def fail(reason: str) -> None:
+            if self._listening is mark:  # the collector may end one long after its loop, by whatever error
+                self._fail(reason)
+
         try:
             while self._waiting:
                 try:
                     await self._hear(ready)
                 except (StoreUnavailable, StoreFull) as error:
-                    self._fail(str(error))
+                    fail(str(error))
                     await self._sleep(backoff.delay())
         except Exception as error:
-            self._fail(repr(error))
+            fail(repr(error))
             raise
         finally:
             if self._listening is mark:

@@ -150,6 +150,16 @@ def test_it_is_opened_anew_once_its_loop_was_closed_without_a_word(when: str) ->
     assert door.scheduler.complete(door.opening.get()) == 2
 
 
+def test_nothing_is_left_to_close_once_its_loop_was_closed_without_a_word() -> None:
+    door = Door()
+    door.may_go_on.set()
+    assert door.scheduler.complete(door.opening.get()) == 1
+    door.loop.closed = True
+    door.loop, door.scheduler = Loop(), Scheduler()
+    door.scheduler.complete(door.opening.close())
+    assert (door.closed, door.opening.opened) == ([], None)
+
+
 def test_it_is_the_same_on_a_loop_beside_another() -> None:
     door = Door()
     door.may_go_on.set()
@@ -404,6 +414,36 @@ def test_it_is_listened_to_anew_once_its_loop_was_closed_without_a_word() -> Non
     board.ring("t")
     board.scheduler.run()
     assert waiting.result() == [HubMessage(1, b"a")]
+
+
+@pytest.mark.parametrize(
+    "failure", [RuntimeError("coroutine ignored GeneratorExit"), StoreUnavailable("it was closed")]
+)
+def test_what_a_listener_of_a_closed_loop_ends_with_is_nobodys(failure: Exception) -> None:
+    board = Board()
+    board.wait("t")
+    collected, board.lost = board.lost, board.scheduler.event()
+    board.loop.closed = True
+    board.loop = Loop()
+    (waiting,) = board.wait("t")
+    board.failure = failure
+    collected.set()
+    board.scheduler.run()
+    assert waiting.done is False
+    board.put("t", 1, b"a")
+    board.ring("t")
+    board.scheduler.run()
+    assert waiting.result() == [HubMessage(1, b"a")]
+
+
+def test_nobody_is_left_to_stop_once_its_loop_was_closed_without_a_word() -> None:
+    board = Board()
+    (lost,) = board.wait("t")
+    board.loop.closed = True
+    board.loop = Loop()
+    board.stop("it was closed")
+    board.scheduler.run()
+    assert lost.done is False
 
 
 def test_who_gives_up_is_not_waited_for() -> None:

@@ -150,7 +150,7 @@ DEPLOYMENTS: dict[str, Open] = {"memory": memory, "sqlite": sqlite, "redis": red
 def used_in_loops_that_are_closed(module: str, name: str, where: str) -> subprocess.CompletedProcess[str]:
     """A process that uses one store of that class in three event loops, each closed with its tasks as they are.
 
-    It says for each whether a record was created, and how many messages were heard.
+    It says for each whether a record was created, and how many messages were heard, and last that it closed the store.
     """
     code = (
         "import asyncio, sys\n"
@@ -167,6 +167,8 @@ def used_in_loops_that_are_closed(module: str, name: str, where: str) -> subproc
         "    loop = asyncio.new_event_loop()\n"
         "    loop.run_until_complete(main(number))\n"
         "    loop.close()\n"
+        "asyncio.run(store.close())\n"
+        "print('closed')\n"
     )
     command = [sys.executable, "-c", code, where, namespace()]
     return subprocess.run(command, capture_output=True, text=True, timeout=60)

@@ -221,7 +221,7 @@ def test_an_unopened_store_opens_with_its_use_and_closes_with_the_loop(engine: s
 
 def test_a_loop_that_is_closed_without_a_word_does_not_end_a_store(engine: str, server: EngineServer) -> None:
     ended = used_in_loops_that_are_closed(*CLASSES[engine], server.url)
-    assert (ended.returncode, ended.stdout) == (0, "True 1\n" * 3), ended.stderr
+    assert (ended.returncode, ended.stdout) == (0, "True 1\n" * 3 + "closed\n"), ended.stderr
 
 
 async def test_closing_ends_who_waits_and_what_is_used_opens_again(engine: str, server: EngineServer) -> None:

@@ -94,7 +94,7 @@ def test_a_process_that_cannot_open_its_file_says_so_and_no_more(tmp_path: Path)
 
 def test_a_loop_that_is_closed_without_a_word_does_not_end_a_store(tmp_path: Path) -> None:
     ended = used_in_loops_that_are_closed("mcp_sansio_sqlite", "SqliteStore", str(tmp_path / "mcp.sqlite"))
-    assert (ended.returncode, ended.stdout) == (0, "True 1\n" * 3), ended.stderr
+    assert (ended.returncode, ended.stdout) == (0, "True 1\n" * 3 + "closed\n"), ended.stderr
 
 
 async def test_closing_ends_who_waits_and_what_is_used_opens_again(tmp_path: Path) -> None:
