@@ -23,10 +23,9 @@ from mcp_sansio.wire.sse import encode_event
 
 from .calls import RunningCall
 from .listening import ListenStream
-from .post import PostReply
+from .post import PostTransaction
 from .replies import Replies, expects_reply, quoted_id, usable_id
 from .session_stream import SessionStream
-from .session_transaction import SessionTransaction
 from .sessions import SESSION_HEADER, new_session, session_key, session_missing
 
 _CALL_TOOL, _DESCRIBE = Operation.CALL_TOOL, Operation.DESCRIBE
@@ -34,23 +33,16 @@ _CALL_TOOL, _DESCRIBE = Operation.CALL_TOOL, Operation.DESCRIBE
 _MAX_KEPT = 2**14
 
 
-class StreamableTransaction(SessionTransaction):
+class StreamableTransaction(PostTransaction):
     """A request to the Streamable HTTP endpoint."""
 
     methods: ClassVar[dict[str, str]] = {"GET": "_get", "POST": "_post", "DELETE": "_delete"}
 
     # None of these is there before the request is; a class has them so that making one costs nothing.
-    _adapter: Adapter | None = None
     _message_id: RequestId | None = None
-    _post_reply: PostReply | None = None
     _listen: ListenStream | None = None
     _stream: SessionStream | None = None
     _told: bool = False
-
-    @property
-    def rendering(self) -> Adapter:
-        """See `HttpTransaction.rendering`: the revision of the message, once it is known."""
-        return self._adapter or self.server.adapters.fallback
 
     def message_id(self) -> RequestId | None:
         """See `HttpTransaction.message_id`."""
@@ -77,21 +69,13 @@ class StreamableTransaction(SessionTransaction):
         if call.adapter.has_handshake and head.session_id is not None:
             self._load(head.session_id, partial(self._call_in_session, call))
         else:
-            self._called(call, self._new_reply())
+            self._called(call)
 
     def _call_in_session(self, call: Call) -> None:
         assert self._session is not None
         opened = self._session.opened
         call.client, call.log_level = opened.client, opened.log_level
-        self._called(call, self._new_reply())
-
-    def _new_reply(self, batch: Replies | None = None) -> PostReply:
-        assert self._adapter is not None
-        accepts_json, accepts_stream = self.head.forms
-        reply = self._post_reply = PostReply(
-            self, self.wake, self._adapter, self._live, self._session, accepts_json, accepts_stream, batch
-        )
-        return reply
+        self._called(call)
 
     def _post_unfamiliar(self, raw: bytes) -> None:
         head = self.head
@@ -128,15 +112,16 @@ class StreamableTransaction(SessionTransaction):
         adapter.check_http(preamble, self.server.registry)
         decoded = adapter.decode(preamble, client=client, log_level=log_level)
         due = sum(map(expects_reply, decoded))
-        reply = self._new_reply(Replies(due) if is_batch else None)
+        if is_batch:
+            self._batch = Replies(due)
         is_worth_keeping = not is_batch and preamble.header_version is not None and self.head.headers.size <= _MAX_KEPT
         for item in decoded:
             if isinstance(item, Call) and item.id is not None:
                 if is_worth_keeping:
                     self.server.familiar.remember(self.head.place, raw, item)
-                self._called(item, reply)
+                self._called(item)
             else:
-                self._receive(item, reply)
+                self._receive(item)
         if not due and not self.ended:
             self._acknowledge(decoded)
 
@@ -151,7 +136,7 @@ class StreamableTransaction(SessionTransaction):
         else:
             self.respond(202)
 
-    def _receive(self, item: Decoded, reply: PostReply) -> None:
+    def _receive(self, item: Decoded) -> None:
         if isinstance(item, Call):
             self._notified(item)
         elif isinstance(item, Reply):
@@ -159,7 +144,7 @@ class StreamableTransaction(SessionTransaction):
         else:
             self.emit(PeerFaulted(item.failure))
             if item.replies:
-                reply.add(self.rendering.encode_failure(item.id, item.failure), item.failure)
+                self.add(self.rendering.encode_failure(item.id, item.failure), item.failure)
 
     def _answer(self, answer: Reply) -> None:
         owner = self._session.owner if self._session else None
@@ -179,54 +164,55 @@ class StreamableTransaction(SessionTransaction):
             self._told = True
             self.server.workers.cancelled(self._session.id, request_id)
 
-    def _called(self, call: Call, reply: PostReply) -> None:
+    def _called(self, call: Call) -> None:
         if call.operation in RUN:
-            self._start(call, reply)
+            self._start(call)
             return
         if call.operation is _DESCRIBE and call.adapter.has_handshake:
-            self._initialize(call, reply)
+            self._initialize(call)
             return
         outcome = self.server.dispatcher.immediate(call)
         assert outcome is not None
         if isinstance(outcome, Value) and isinstance(outcome.result, Listening):
-            self._start_listening(call, outcome.result, reply)
+            self._start_listening(call, outcome.result)
         else:
-            self._reply_at_once(call, outcome, reply)
+            self._reply_at_once(call, outcome)
 
-    def _reply_at_once(self, call: Call, outcome: Outcome, reply: PostReply) -> None:
+    def _reply_at_once(self, call: Call, outcome: Outcome) -> None:
         failure = outcome if isinstance(outcome, Failure) else None
-        reply.add(call.adapter.encode(call, self.server.registry, outcome), failure)
+        self.add(call.adapter.encode(call, self.server.registry, outcome), failure)
 
-    def _start(self, call: Call, reply: PostReply) -> None:
+    def _start(self, call: Call) -> None:
         server = self.server
         now = server.runtime.now()
-        running = RunningCall(server, call, reply, now + self.config.call_timeout)
-        if self._session is not None and not self._start_in_session(running, reply, self._session.id):
+        running = RunningCall(server, call, self, now + self.config.call_timeout)
+        if self._session is not None and not self._start_in_session(running, self._session.id):
             return
         self.start_call(running, now)
         spec = server.registry.tools.get(call.target or "") if call.operation is _CALL_TOOL else None
-        if not reply.accepts_json or (spec is not None and spec.streaming):
-            reply.become_stream()
+        accepts_json, _ = self.head.forms
+        if not accepts_json or (spec is not None and spec.streaming):
+            self.become_stream()
         if spec is not None and spec.poll_after is not None:
-            reply.let_go_after(spec.poll_after)
+            self.let_go_after(spec.poll_after)
 
-    def _start_in_session(self, running: RunningCall, reply: PostReply, session_id: str) -> bool:
+    def _start_in_session(self, running: RunningCall, session_id: str) -> bool:
         most = self.config.max_calls
-        self._live = reply.live = live = self.server.live_session(session_id)
+        self._live = live = self.server.live_session(session_id)
         if len(live.calls) >= most:
             failure = Failure(FailureKind.TOO_MANY, f"a session may have {most} calls in flight at most")
-            self._reply_at_once(running.call, failure, reply)
+            self._reply_at_once(running.call, failure)
             return False
         live.calls[running] = None
         return True
 
-    def _start_listening(self, call: Call, listening: Listening, reply: PostReply) -> None:
+    def _start_listening(self, call: Call, listening: Listening) -> None:
         fault = self.server.fault_of_listening(listening)
-        if fault is None and not reply.can_stream:
+        if fault is None and not self.can_stream:
             text = "listening needs an Accept header that admits text/event-stream"
             fault = Failure(FailureKind.NOT_ACCEPTABLE, text)
         if fault is not None:
-            self._reply_at_once(call, fault, reply)
+            self._reply_at_once(call, fault)
             return
         self.start_stream()
         self._listen = ListenStream(self.server, call, listening, self._write_change, self._listening_over)
@@ -250,13 +236,13 @@ class StreamableTransaction(SessionTransaction):
 
     # Sessions
 
-    def _initialize(self, call: Call, reply: PostReply) -> None:
+    def _initialize(self, call: Call) -> None:
         if self.head.query.get(PIN) is None:
             call.adapter = self.server.adapters.negotiate(call.params["protocolVersion"])
         outcome = self.server.dispatcher.immediate(call)
         assert outcome is not None
         if not self.config.opens_sessions:
-            self._reply_at_once(call, outcome, reply)
+            self._reply_at_once(call, outcome)
             return
         session_id = self.server.runtime.token()
         store, key, ttl = self.server.store, session_key(session_id, self.principal), self.config.session_ttl
@@ -265,7 +251,7 @@ class StreamableTransaction(SessionTransaction):
 
         def opened(_: bool) -> None:
             self.extra_headers = ((SESSION_HEADER, session_id),)
-            self._reply_at_once(call, outcome, reply)
+            self._reply_at_once(call, outcome)
 
         self._await_store(lambda: store.create(key, record, ttl=ttl), opened)
 
@@ -355,32 +341,30 @@ class StreamableTransaction(SessionTransaction):
     def next_deadline(self) -> float | None:
         """See `HttpTransaction.next_deadline`."""
         own = super().next_deadline()
-        held = self._post_reply or self._stream
-        let_go = held.next_deadline() if held else None
+        let_go = self._let_go if self._stream is None else self._stream.next_deadline()
         return let_go if own is None or (let_go is not None and let_go < own) else own
 
     def handle_timeout(self, now: float) -> None:
         """See `HttpTransaction.handle_timeout`."""
         super().handle_timeout(now)
-        held = self._post_reply or self._stream
-        if held is not None:
-            held.handle_timeout(now)
+        self._check_patience(now)
+        if self._stream is not None:
+            self._stream.handle_timeout(now)
 
     def on_silence(self) -> None:
-        """See `HttpTransaction.on_silence`."""
+        """See `HttpTransaction.on_silence`. A reply that waits becomes a stream for it."""
         self._touch()
         if self.ended:
             return
-        if self._post_reply is not None:
-            self._post_reply.on_silence()
-        else:
-            super().on_silence()
-            if self._stream is not None:
-                self._stream.on_silence()
+        if self.method == "POST":
+            self.become_stream()
+        super().on_silence()
+        if self._stream is not None:
+            self._stream.on_silence()
 
     def on_over(self) -> None:
-        """See `HttpTransaction.on_over`. Nothing points back here any more, so no collector is needed to free it."""
-        self._post_reply = None
+        """See `HttpTransaction.on_over`."""
+        super().on_over()
         stream, self._stream = self._stream, None
         if stream is not None:
             stream.over()
@@ -389,8 +373,8 @@ class StreamableTransaction(SessionTransaction):
         """See `HttpTransaction.on_disconnect`. Whether calls end with the connection is the revision's to say."""
         if self._listen is not None:
             self._listen.end()
-        if self._post_reply is not None:
-            self._post_reply.on_disconnect()
+        if self._reader is not None:  # a resumable stream waits for its client
+            self._reader.detach()
         if self.rendering.disconnect_cancels:
             for running in tuple(self._running):
                 running.cancel()
