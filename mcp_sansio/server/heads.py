@@ -32,13 +32,13 @@ class RequestHead(Struct, frozen=True, eq=False):
     #: The query of the target, percent-decoded.
     query: Mapping[str, str]
     session_id: str | None
-    #: Why it is refused, or ``None``; and the same for the body that it announces.
+    #: Why it is refused, or ``None``; and the same for a POST, of which the body that it announces counts as well.
     fault: Failure | None
-    fault_of_body: Failure | None
+    fault_of_post: Failure | None
     #: What lets a browser's script read the response.
     cors: gate.Pairs
-    #: Whether a reply may be JSON, and whether it may be an event stream.
-    forms: tuple[bool, bool]
+    accepts_json: bool
+    accepts_stream: bool
     #: All that a head has a say in where its body is read: heads that are alike in this are alike, see `familiar`.
     place: Hashable
 
@@ -55,13 +55,12 @@ class RequestHeads:
 
     def judged(self, target: str, headers: Headers, loopback: bool) -> RequestHead:
         """The verdict on a request for `target`. `loopback` says whether it came in on a loopback address."""
-        if not headers.is_kept or len(target) > _MAX_TARGET:
-            return self._judge(target, headers, loopback)
-        # What is kept holds the headers, so that no others can have their identity.
         key = (id(headers), target, loopback)
         head = self._known.get(key)
-        if head is None:
-            head = self._judge(target, headers, loopback)
+        if head is not None:  # it holds its headers, so that no others can have their identity
+            return head
+        head = self._judge(target, headers, loopback)
+        if headers.is_kept and len(target) <= _MAX_TARGET:
             if len(self._known) >= _MOST:
                 self._known.clear()  # in one step, since threads share it
             self._known[key] = head
@@ -71,18 +70,20 @@ class RequestHeads:
         most, get = self._config.max_headers, headers.fields.get
         if headers.size > most:  # first: what the others judge, they remember
             fault = Failure(FailureKind.HEADERS_TOO_LARGE, f"the headers are larger than {most} bytes")
-            return RequestHead(headers, _NO_QUERY, None, fault, None, (), (False, False), None)
+            return RequestHead(headers, _NO_QUERY, None, fault, fault, (), False, False, None)
         refused, cors = self._admission(get("host"), get("origin"), loopback)
         query = split_target(target)[1] if "?" in target else _NO_QUERY
         session_id = get(_SESSION)
-        forms = gate.accepted_forms(get("accept"))
+        accepts_json, accepts_stream = gate.accepted_forms(get("accept"))
+        most = self._config.max_message
         return RequestHead(
             headers,
             query,
             session_id,
             refused,
-            gate.fault_of_body(get("content-type"), get("content-length"), self._config.max_message),
+            refused or gate.fault_of_body(get("content-type"), get("content-length"), most),
             () if refused is not None else cors,
-            forms,
-            (query.get(PIN), session_id is None, forms, *map(get, self._stated_in)),
+            accepts_json,
+            accepts_stream,
+            (query.get(PIN), session_id is None, accepts_json, accepts_stream, *map(get, self._stated_in)),
         )

@@ -53,7 +53,7 @@ class HttpTransaction:
     waits until it was taken, for a driver whose handlers run in the thread that sends.
     """
 
-    #: The handlers of the endpoint's methods. A method that is not here is answered with 405.
+    #: The handlers of the endpoint's methods, of which POST is one. A method that is not here is answered with 405.
     methods: ClassVar[Mapping[str, str]] = {}
 
     # Defaults stand here, since most requests change none of them.
@@ -103,15 +103,15 @@ class HttpTransaction:
         head = self.head = server.heads.judged(target, held, self._loopback)
         if server.logs_wire:
             wire_log.head_received(f"{method} {target}", held)
-        fault = _CLOSING if server.closing else head.fault
+        fault = head.fault_of_post if method == "POST" else head.fault
+        if server.closing:
+            fault = _CLOSING
         if fault is not None:
             self.refuse(fault)
-        elif method != "POST" or method not in self.methods:
-            self._receive_bodiless()
-        elif head.fault_of_body is not None:
-            self.refuse(head.fault_of_body)
-        else:
+        elif method == "POST":
             self._receive_by = server.runtime.now() + self.config.receive_timeout
+        else:
+            self._receive_bodiless()
 
     def _receive_bodiless(self) -> None:
         """A request whose body, if it has one, is of no interest."""
@@ -246,11 +246,14 @@ class HttpTransaction:
             return
         length = () if status in (202, 204) and not body else (("Content-Length", str(len(body))),)
         head = Head(status, (*headers, *self.extra_headers, *length, *self.head.cors))
-        self._complete((head, Body(body), _END) if body else (head, _END))
+        self._complete(*((head, Body(body), _END) if body else (head, _END)))
 
     def respond_json(self, status: int, body: bytes, headers: Iterable[tuple[str, str]] = ()) -> None:
         """Send a whole response of JSON."""
-        self.respond(status, (gate.JSON_HEADER, *headers), body)
+        if self.state is not _ENDED:
+            length = ("Content-Length", str(len(body)))
+            all_headers = (gate.JSON_HEADER, *headers, *self.extra_headers, length, *self.head.cors)
+            self._complete(Head(status, all_headers), Body(body), _END)
 
     @property
     def rendering(self) -> Adapter:
@@ -304,9 +307,9 @@ class HttpTransaction:
     def end(self) -> None:
         """The response is complete."""
         if self.state is not _ENDED:
-            self._complete((_END,))
+            self._complete(_END)
 
-    def _complete(self, parts: tuple[Part, ...]) -> None:
+    def _complete(self, *parts: Part) -> None:
         self.state = RESPONSE[self.state][_COMPLETE]
         if self.connected:
             self._parts += parts

@@ -41,7 +41,7 @@ class PairTransaction(HttpTransaction):
     # The stream
 
     def _open(self, body: bytes) -> None:
-        if not self.head.forms[1]:
+        if not self.head.accepts_stream:
             raise Rejected(Failure(FailureKind.NOT_ACCEPTABLE, "the Accept header does not admit text/event-stream"))
         fault = self.server.fault_of_streams()
         if fault is not None:

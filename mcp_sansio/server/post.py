@@ -59,7 +59,7 @@ class PostTransaction(SessionTransaction):
     @property
     def can_stream(self) -> bool:
         """See `Outlet.can_stream`. A client that went away can still be reached where it may resume."""
-        return self.head.forms[1] and (self.connected or self._reader is not None)
+        return self.head.accepts_stream and (self.connected or self._reader is not None)
 
     def send(self, message: bytes) -> None:
         """See `Outlet.send`."""
@@ -78,11 +78,11 @@ class PostTransaction(SessionTransaction):
         self._settle(running)
 
     def _settle(self, running: RunningCall) -> None:
-        self.settle_call(running)
         live = self._live
         if live is not None:
             live.calls.pop(running, None)
             self.server.release(live)
+        self.settle_call(running)
 
     # The response
 
@@ -103,10 +103,9 @@ class PostTransaction(SessionTransaction):
 
     def _respond(self, message: bytes | None, failure: Failure | None) -> None:
         """Respond with that `message`, if there is one."""
-        accepts_json, _ = self.head.forms
         if message is None:
             self._end_without_reply()
-        elif accepts_json:
+        elif self.head.accepts_json:
             self.respond_json(200 if failure is None else self.rendering.http_status(failure), message)
         else:
             self.start_stream()
@@ -165,7 +164,3 @@ class PostTransaction(SessionTransaction):
             self._let_go = None
             if self._reader is not None:
                 self._reader.let_go()
-
-    def on_over(self) -> None:
-        """See `HttpTransaction.on_over`. Nothing points back here any more, so no collector is needed to free it."""
-        self._reader = None

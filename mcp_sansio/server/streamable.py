@@ -82,7 +82,7 @@ class StreamableTransaction(PostTransaction):
         preamble = Preamble.of(raw, head.headers, head.query, max_depth=self.config.max_depth)
         self._message_id = quoted_id(preamble.body)
         adapter = self._adapter = self.server.adapters.select(preamble)
-        if head.forms == (False, False):
+        if not (head.accepts_json or head.accepts_stream):
             text = "the Accept header admits neither application/json nor text/event-stream"
             raise Rejected(Failure(FailureKind.NOT_ACCEPTABLE, text))
         if not adapter.has_handshake or preamble.method == "initialize":
@@ -190,8 +190,7 @@ class StreamableTransaction(PostTransaction):
             return
         self.start_call(running, now)
         spec = server.registry.tools.get(call.target or "") if call.operation is _CALL_TOOL else None
-        accepts_json, _ = self.head.forms
-        if not accepts_json or (spec is not None and spec.streaming):
+        if not self.head.accepts_json or (spec is not None and spec.streaming):
             self.become_stream()
         if spec is not None and spec.poll_after is not None:
             self.let_go_after(spec.poll_after)
@@ -265,7 +264,7 @@ class StreamableTransaction(PostTransaction):
             return
         if session_id is None:
             raise session_missing()
-        if not self.head.forms[1]:
+        if not self.head.accepts_stream:
             raise Rejected(Failure(FailureKind.NOT_ACCEPTABLE, "the Accept header does not admit text/event-stream"))
         self._load(session_id, lambda: self._open_stream(adapter))
 
@@ -363,8 +362,8 @@ class StreamableTransaction(PostTransaction):
             self._stream.on_silence()
 
     def on_over(self) -> None:
-        """See `HttpTransaction.on_over`."""
-        super().on_over()
+        """See `HttpTransaction.on_over`. Nothing points back here any more, so no collector is needed to free it."""
+        self._reader = None
         stream, self._stream = self._stream, None
         if stream is not None:
             stream.over()
