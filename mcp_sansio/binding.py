@@ -31,7 +31,7 @@ from .errors import DeclarationError, McpError
 from .faults import ArgumentsInvalid, Fault, examined
 from .foreign import faults_of, is_pydantic, validated_text
 from .judge import judge_of
-from .schema import check_input_schema, published
+from .schema import HeaderParam, InputSchema, published, schema_as_given, schema_of_arguments, schema_of_model
 from .signature import EMPTY, Param, Signature, sorted_parameters
 from .typed import REFUSED, Typed, spelled, type_text
 from .types import JSON
@@ -56,8 +56,9 @@ class ResultInvalid(McpError):
 class Bound(msgspec.Struct, frozen=True, eq=False):
     """A handler and how to call it.
 
-    `name` is the function's, `description` its docstring (dedented) or ``None``. `output_schema` is ``None`` where the
-    handler returns text, content or nothing that a schema could describe. `is_async` is whether it is an ``async def``.
+    `name` is the function's, `description` its docstring (dedented) or ``None``. `headers` is the plan for the
+    arguments that HTTP mirrors. `output_schema` is ``None`` where the handler returns text, content or nothing that a
+    schema could describe. `is_async` is whether it is an ``async def``.
     `exchange_param` names the parameter that takes the exchange, and `dependencies` gives the annotation of each
     parameter that a provider supplies.
     """
@@ -66,6 +67,7 @@ class Bound(msgspec.Struct, frozen=True, eq=False):
     name: str
     description: str | None
     input_schema: dict[str, JSON]
+    headers: tuple[HeaderParam, ...]
     output_schema: dict[str, JSON] | None
     is_async: bool
     exchange_param: str | None
@@ -118,9 +120,9 @@ class Bound(msgspec.Struct, frozen=True, eq=False):
         signature = Signature.of(fn, exchange_type)
         exchange, dependencies, params = sorted_parameters(signature, exchange_type, provided)
         if input_schema is not None:
-            schema, parse = _raw_input(signature.name, params, input_schema)
+            taken, parse = _raw_input(signature.name, params, input_schema)
         else:
-            schema, parse = _typed_input(signature.name, params, lax_strings)
+            taken, parse = _typed_input(signature.name, params, lax_strings)
         if output_schema is not None:
             output, structured = _raw_output(signature.name, output_schema)
         elif lax_strings or _is_plain(signature.returns):
@@ -131,7 +133,8 @@ class Bound(msgspec.Struct, frozen=True, eq=False):
             fn=fn,
             name=signature.name,
             description=signature.description,
-            input_schema=schema,
+            input_schema=taken.schema,
+            headers=taken.headers,
             output_schema=output,
             is_async=signature.is_async,
             exchange_param=exchange,
@@ -144,19 +147,20 @@ class Bound(msgspec.Struct, frozen=True, eq=False):
 # Arguments by type
 
 
-def _typed_input(name: str, params: Sequence[Param], lax: bool) -> tuple[dict[str, JSON], Parse]:
+def _typed_input(name: str, params: Sequence[Param], lax: bool) -> tuple[InputSchema, Parse]:
     if not params:
-        return {"type": "object", "properties": {}}, lambda arguments: {}
-    types = [_typed_param(name, param) for param in params]
-    if len(params) == 1 and types[0].is_model:
-        return _checked(name, published(types[0], name)), _parse_of(name, types[0], _named(params[0].name), lax)
-    struct = msgspec.defstruct("Arguments_", list(map(_struct_field, params, types)), kw_only=True)
-    typed = Typed.of(struct, name)
-    schema = _checked(name, published(typed, name))
-    del schema["title"]
-    for param, its in zip(params, types, strict=True):
-        _publish_default(schema["properties"][param.name], param, its, _place(name, param))
-    return schema, _parse_of(name, typed, msgspec.structs.asdict, lax)
+        return InputSchema({"type": "object", "properties": {}}, ()), lambda arguments: {}
+    parts = {param.name: _typed_param(name, param) for param in params}
+    typed = parts[params[0].name]
+    if len(params) == 1 and typed.is_model:
+        return schema_of_model(typed, name), _parse_of(name, typed, _named(params[0].name), lax)
+    required = [param.name for param in params if param.default is EMPTY]
+    published = schema_of_arguments(parts, required, name)
+    for param in params:
+        _publish_default(published.schema["properties"][param.name], param, parts[param.name], _place(name, param))
+    fields = [_struct_field(param, parts[param.name]) for param in params]
+    typed = Typed.of_arguments(msgspec.defstruct("Arguments_", fields, kw_only=True), parts, required)
+    return published, _parse_of(name, typed, msgspec.structs.asdict, lax)
 
 
 def _place(name: str, param: Param) -> str:
@@ -215,14 +219,6 @@ def _may_be(info: Any, wire: JSON) -> bool:
     if isinstance(info, UnionInfo):
         return any(_may_be(member, wire) for member in info.types)
     return isinstance(info, CustomType) or not set(readings(wire)).isdisjoint(kinds_of(info))
-
-
-def _checked(name: str, schema: Mapping[str, JSON]) -> dict[str, JSON]:
-    try:
-        check_input_schema(schema)
-    except DeclarationError as error:
-        raise DeclarationError(f"{name}: {error}") from error
-    return dict(schema)
 
 
 def _parse_of(name: str, typed: Typed, finish: Callable[[Any], dict[str, Any]], lax: bool) -> Parse:
@@ -290,14 +286,14 @@ def _model_of_text(model: Any, arguments: Arguments) -> Any:
 # Arguments by a raw schema
 
 
-def _raw_input(name: str, params: Sequence[Param], raw: Mapping[str, JSON]) -> tuple[dict[str, JSON], Parse]:
+def _raw_input(name: str, params: Sequence[Param], raw: Mapping[str, JSON]) -> tuple[InputSchema, Parse]:
     if len(params) != 1 or not _is_mapping(params[0].type):
         raise DeclarationError(
             f"{name}: with an input_schema, the handler takes one parameter of type dict beside its exchange and "
             "dependencies, like arguments: dict"
         )
-    schema = copy.deepcopy(_checked(name, raw))
-    judge = judge_of(schema, name)
+    taken = schema_as_given(raw, name)
+    judge = judge_of(taken.schema, name)
     param = params[0].name
 
     def parse(arguments: Arguments) -> dict[str, Any]:
@@ -306,7 +302,7 @@ def _raw_input(name: str, params: Sequence[Param], raw: Mapping[str, JSON]) -> t
             raise ArgumentsInvalid(faults)
         return {param: copy.deepcopy(arguments)}  # which is the handler's to change
 
-    return schema, parse
+    return taken, parse
 
 
 def _judged(judge: Callable[[JSON], list[Fault]], value: JSON) -> list[Fault]:

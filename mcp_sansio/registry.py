@@ -26,7 +26,6 @@ from .errors import DeclarationError
 from .exchange import Exchange
 from .in_arguments import RESERVED_ARGUMENTS
 from .providers import Provider, provider_of
-from .schema import header_plan
 from .specs import CacheHint, CompletionKey, CompletionRequest, CompletionSpec, PromptSpec, ResourceSpec, ToolSpec
 from .types import JSON, Annotations, Icon, Implementation, ToolAnnotations
 from .uri_template import UriTemplate, is_template
@@ -148,7 +147,7 @@ class Registry:
             description=description or bound.description,
             input_schema=bound.input_schema,
             output_schema=bound.output_schema,
-            headers=header_plan(bound.input_schema),
+            headers=bound.headers,
             **options,
         )
         check_shown(f"tool {name!r}", spec)

@@ -5,9 +5,11 @@ Source: basic ("JSON Schema Usage"), basic/transports/streamable-http ("Schema E
 
 from __future__ import annotations
 
+import copy
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -39,36 +41,98 @@ def published(typed: Typed, where: str) -> dict[str, JSON]:
 
     Raises `DeclarationError`, which begins with `where`.
     """
+    return _whole(_nodes_of_model(typed, where))
+
+
+class InputSchema(NamedTuple):
+    """The checked schema of a tool's arguments, and the plan for those that HTTP mirrors (see `header_plan`)."""
+
+    schema: dict[str, JSON]
+    headers: tuple[HeaderParam, ...]
+
+
+def schema_of_model(typed: Typed, where: str) -> InputSchema:
+    """The schema of arguments that are all of one type, whose properties they are; see `published`."""
+    return _checked_input(_nodes_of_model(typed, where), where)
+
+
+def schema_of_arguments(parts: Mapping[str, Typed], required: Sequence[str], where: str) -> InputSchema:
+    """The schema of arguments of a type each, by their names, of which some are `required`; see `published`."""
+    schemas, defs = _generated([typed.type for typed in parts.values()], where)
+    root = {"type": "object", "properties": dict(zip(parts, schemas, strict=True)), "required": required}
+    return _checked_input(_nodes_as_read({**root, "$defs": defs} if defs else root), where)
+
+
+def schema_as_given(raw: Mapping[str, JSON], where: str) -> InputSchema:
+    """A copy of the `raw` schema of arguments. Raises `DeclarationError`, which begins with `where`."""
+    with _begun_with(where):
+        headers = check_input_schema(raw)
+    return InputSchema(copy.deepcopy(dict(raw)), headers)
+
+
+def _checked_input(nodes: Sequence[Node], where: str) -> InputSchema:
+    whole = _whole(nodes)
+    with _begun_with(where):
+        _check_root(whole)
+        return InputSchema(whole, _plan_of(_checked(nodes)))
+
+
+@contextmanager
+def _begun_with(where: str) -> Iterator[None]:
+    try:
+        yield
+    except DeclarationError as error:
+        raise DeclarationError(f"{where}: {error}") from error
+
+
+def _nodes_of_model(typed: Typed, where: str) -> list[Node]:
+    (root,), defs = _generated([typed.type], where, output=typed.output, root=getattr(typed.info, "cls", None))
+    return _nodes_as_read(_rooted(root, defs))
+
+
+def _generated(
+    types: Sequence[Any], where: str, *, output: bool = False, root: type | None = None
+) -> tuple[Sequence[dict[str, JSON]], dict[str, JSON]]:
+    """A schema for each type, and those of the classes that they refer to. The model `root` is the whole schema."""
     models: dict[str, Any] = {}
     defs: dict[str, JSON] = {}
 
     def hook(cls: Any) -> dict[str, JSON]:
         if models.setdefault(cls.__name__, cls) is not cls:
             raise DeclarationError(f"{where}: two pydantic models are called {cls.__name__}; rename one")
-        prefix = "" if cls is getattr(typed.info, "cls", None) else re.sub(r"[^\w.-]", "_", f"{cls.__name__}.")
-        schema, own = foreign.schema_and_defs(cls, output=typed.output, prefix=prefix)
+        prefix = "" if cls is root else re.sub(r"[^\w.-]", "_", f"{cls.__name__}.")
+        schema, own = foreign.schema_and_defs(cls, output=output, prefix=prefix)
         defs.update(own)
         return schema
 
     try:
-        (root,), classes = msgspec.json.schema_components([typed.type], schema_hook=hook)
+        schemas, classes = msgspec.json.schema_components(types, schema_hook=hook)
     except (TypeError, NotImplementedError) as error:  # a default that has no form in JSON
         raise DeclarationError(f"{where}: the schema cannot be made: {error}") from error
-    # As a client reads it: msgspec leaves the tuples in defaults as they are.
-    whole: dict[str, JSON] = msgspec.json.decode(msgspec.json.encode(_rooted(root, {**defs, **classes})))
-    _add_types(whole)
+    return schemas, {**defs, **classes}
+
+
+def _nodes_as_read(schema: Mapping[str, JSON]) -> list[Node]:
+    """The parts of `schema` as a client reads it: msgspec leaves the tuples in defaults as they are."""
+    nodes = nodes_of(msgspec.json.decode(msgspec.json.encode(schema)))
+    for node in nodes:
+        _add_type(node.schema)
+    return nodes
+
+
+def _whole(nodes: Sequence[Node]) -> dict[str, JSON]:
+    whole: dict[str, JSON] = nodes[0].schema  # type: ignore[assignment]
     return whole
 
 
 _TYPES_OF_OPTIONS = {str: "string", int: "integer", bool: "boolean"}
 
 
-def _add_types(schema: dict[str, JSON]) -> None:
-    """Say the type of every choice, which msgspec leaves out: headers need it, and many clients go by it."""
-    for _, node in nodes_of(schema):
-        types = {_TYPES_OF_OPTIONS.get(type(option)) for option in node.get("enum", ())}
-        if len(types) == 1 and None not in types:
-            node.setdefault("type", types.pop())  # type: ignore[attr-defined]
+def _add_type(schema: Any) -> None:
+    """Say the type of a choice, which msgspec leaves out: headers need it, and many clients go by it."""
+    types = {_TYPES_OF_OPTIONS.get(type(option)) for option in schema.get("enum", ())}
+    if len(types) == 1 and None not in types:
+        schema.setdefault("type", types.pop())
 
 
 def _rooted(root: Mapping[str, JSON], defs: Mapping[str, JSON]) -> dict[str, JSON]:
@@ -91,47 +155,52 @@ def is_object_schema(schema: JSON) -> bool:
 # Checking
 
 
-def check_input_schema(schema: JSON) -> None:
-    """Check the schema of a tool's arguments. Raises `DeclarationError`, which says what is wrong and where.
+def check_input_schema(schema: JSON) -> tuple[HeaderParam, ...]:
+    """Check the schema of a tool's arguments. Gives its `header_plan`.
 
     The root must have ``"type": "object"`` (schema, Tool.inputSchema), references must stay within the schema and lead
     somewhere else than to themselves, and ``x-mcp-header`` must keep the rules of `header_plan`.
+
+    Raises `DeclarationError`, which says what is wrong and where.
     """
-    if not is_object_schema(schema):
-        raise DeclarationError('the root of an input schema must have "type": "object"')
-    _plan_of(_checked_nodes(schema))
+    _check_root(schema)
+    return _plan_of(_checked(nodes_of(schema)))
 
 
 def check_schema(schema: JSON) -> None:
     """Check any schema: its size, its types, and its references. Raises `DeclarationError`."""
     if not isinstance(schema, Mapping):
         raise DeclarationError("a schema must be an object")
-    _checked_nodes(schema)
+    _checked(nodes_of(schema))
 
 
-def _checked_nodes(schema: Mapping[str, JSON]) -> list[Node]:
-    nodes = nodes_of(schema)
+def _check_root(schema: JSON) -> None:
+    if not is_object_schema(schema):
+        raise DeclarationError('the root of an input schema must have "type": "object"')
+
+
+def _checked(nodes: Sequence[Node]) -> Sequence[Node]:
     for node in nodes:
-        _check_node(node)
-    _check_references(schema, nodes)
+        fault = _fault_of_node(node)
+        if fault is not None:
+            raise DeclarationError(f"{shown(node.pointer)}: {fault}")
+    _check_references(nodes[0].schema, nodes)
     return nodes
 
 
-def _check_node(node: Node) -> None:
-    at = shown(node.pointer)
+def _fault_of_node(node: Node) -> str | None:
     types = node.schema.get("type", [])
     for name in types if isinstance(types, list) else [types]:
         if not isinstance(name, str) or name not in _TYPES:
-            raise DeclarationError(f"{at}: {str(name)[:50]!r} is no type; there are {', '.join(sorted(_TYPES))}")
+            return f"{str(name)[:50]!r} is no type; there are {', '.join(sorted(_TYPES))}"
     required = node.schema.get("required", [])
     if not isinstance(required, list) or not all(isinstance(name, str) for name in required):
-        raise DeclarationError(f"{at}: required must be a list of names")
+        return "required must be a list of names"
     if not isinstance(node.schema.get("enum", []), list):
-        raise DeclarationError(f"{at}: enum must be a list of values")
+        return "enum must be a list of values"
     if node.pointer and "$id" in node.schema:
-        raise DeclarationError(
-            f"{at}: a schema within a schema must not have an $id, which would change what $ref means"
-        )
+        return "a schema within a schema must not have an $id, which would change what $ref means"
+    return None
 
 
 def _check_references(root: Mapping[str, JSON], nodes: Sequence[Node]) -> None:

@@ -11,7 +11,7 @@ import datetime
 import enum
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import UnionType
 from typing import Annotated, Any, NoReturn, Union, get_args, get_origin
 
@@ -86,6 +86,20 @@ class Typed(msgspec.Struct, frozen=True):
         while isinstance(info, mi.Metadata):  # it holds annotations alone
             info = info.type
         return cls(annotation, info, check.exact, check.models, check.shares, output)
+
+    @classmethod
+    def of_arguments(cls, struct: type[msgspec.Struct], parts: Mapping[str, Typed], required: Sequence[str]) -> Typed:
+        """The type of `struct`, which has a field for each of `parts`. They were inspected: it costs them no more."""
+        fields = tuple(mi.Field(name, name, typed.info, name in required) for name, typed in parts.items())
+        types = parts.values()
+        return cls(
+            type=struct,
+            info=mi.StructType(struct, fields),
+            exact=all(typed.exact for typed in types),
+            models=any(typed.models for typed in types),
+            shares=any(typed.shares for typed in types),
+            output=False,
+        )
 
     @property
     def is_model(self) -> bool:
