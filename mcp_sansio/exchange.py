@@ -6,6 +6,7 @@ half of the same call.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Coroutine, Generator, Mapping
 from typing import Any, NoReturn
 
@@ -23,6 +24,8 @@ class Exchange:
     `request` is the transport's own request object, for what a middleware decided (``None`` without one). `session` is
     the session that the handshake opened, or ``None``; `sessions` opens and reaches sessions by handle on any revision.
     """
+
+    _client_info: ClientInfo | None = None
 
     def __init__(
         self,
@@ -51,8 +54,10 @@ class Exchange:
 
     @property
     def client_info(self) -> ClientInfo:
-        """Who is calling and what they declared."""
-        return self._call.client
+        """Who is calling and what they declared: a copy, which is the handler's own."""
+        if self._client_info is None:  # a session's calls share one, and so do calls that are alike
+            self._client_info = copy.deepcopy(self._call.client)
+        return self._client_info
 
     @property
     def state(self) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import re
 import sys
@@ -204,6 +205,29 @@ def test_two_clients_that_call_alike_are_told_apart(version: str, of: Callable[.
     for _ in range(2):
         assert said(first) == f"client {sorted(EVERYTHING)} a"
         assert said(second) == "client ['roots'] a"
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("of", [Http, Channel], ids=["http", "channel"])
+def test_what_a_handler_makes_of_its_client_is_its_own(version: str, of: Callable[..., Any]) -> None:
+    made = registry()
+    seen: list[dict[str, Any]] = []
+
+    @made.tool
+    async def change(ex: Exchange) -> str:
+        """Change what the client declared."""
+        capabilities: Any = ex.client_info.capabilities
+        seen.append(copy.deepcopy(capabilities))
+        capabilities["elicitation"].clear()
+        capabilities["roots"] = None
+        return str(ex.client_info.capabilities["roots"])
+
+    client = of(version, made)
+    for _ in range(3):
+        given = client.call("change", {})
+        messages = given if isinstance(given, list) else given.messages
+        assert messages[-1]["result"]["content"][0]["text"] == "None"
+    assert seen == [EVERYTHING] * 3
 
 
 @pytest.mark.parametrize("version", HANDSHAKE)
