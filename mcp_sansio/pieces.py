@@ -1,8 +1,18 @@
-"""A body out of its pieces, of which most have one: those are not copied."""
+"""Bytes as they are handed in: a body out of its pieces, of which most have one, and those are not copied."""
 
 from __future__ import annotations
 
 from io import BytesIO
+from typing import Any
+
+
+def octets(data: Any) -> bytes:
+    """A copy of the bytes that `data` holds. Raises ``TypeError`` for what holds none, as a text."""
+    try:
+        return bytes(memoryview(data))
+    except TypeError:
+        hint = ": encode it as UTF-8" if isinstance(data, str) else ""
+        raise TypeError(f"what comes in is bytes, not {type(data).__name__}{hint}") from None
 
 
 class Pieces:
@@ -19,13 +29,13 @@ class Pieces:
     def add(self, data: bytes) -> None:
         """A further piece."""
         if not self.size:
-            self._first = bytes(data)
+            self._first = data if type(data) is bytes else octets(data)
         else:
             if self._all is None:
                 self._all = BytesIO()
                 self._all.write(self._first)
                 self._first = b""
-            self._all.write(data)
+            self._all.write(data if type(data) is bytes else octets(data))
         self.size += len(data)
 
     def whole(self) -> bytes:

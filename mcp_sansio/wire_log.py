@@ -34,7 +34,8 @@ def sent(message: bytes) -> None:
 
 def received(message: bytes | JSON) -> None:
     """A message, or a batch of them, came in: its bytes, or what they stand for."""
-    logger.debug("< %s", _clipped(message if isinstance(message, bytes) else encode(message)))
+    held = isinstance(message, bytes | bytearray | memoryview)
+    logger.debug("< %s", _clipped(bytes(message) if held else encode(message)))
 
 
 def head_sent(line: str, headers: Headers) -> None:

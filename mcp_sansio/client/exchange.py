@@ -11,7 +11,7 @@ from enum import Enum
 
 from msgspec import Struct
 
-from mcp_sansio.pieces import Pieces
+from mcp_sansio.pieces import Pieces, octets
 from mcp_sansio.wire.headers import Headers, media_type
 from mcp_sansio.wire.sse import EventDecoder, Oversize
 
@@ -186,7 +186,7 @@ class Response(Struct, eq=False):
             return self._unreadable("it ended before it began")
         if self._events is not None:
             return [*self.receive_data(data), *self._end(_COMPLETE)]
-        body = bytes(data)
+        body = data if type(data) is bytes else octets(data)
         if self._body is not None:
             self._body.add(data)
             body = self._body.whole()

@@ -105,7 +105,10 @@ class Familiar:
         known[key] = _without_its_own(call)
 
     def _may_be_deep(self, body: bytes) -> bool:
-        return body.count(b"{") + (body.count(b"[") if _BRACKET in body else 0) > self._max_depth
+        try:
+            return body.count(b"{") + (body.count(b"[") if _BRACKET in body else 0) > self._max_depth
+        except (AttributeError, TypeError):  # no ``bytes``: whoever reads it next takes it, or says what is wrong
+            return True
 
     def forget(self) -> None:
         """The declarations have changed, and with them what is checked of a call."""

@@ -16,6 +16,7 @@ from typing import Final
 
 import msgspec
 
+from mcp_sansio.pieces import octets
 from mcp_sansio.types import JSON
 
 #: How many arrays and objects may lie inside one another.
@@ -35,14 +36,14 @@ class TooDeep(JsonError):
 def decode(data: bytes | bytearray | memoryview, *, max_depth: int = MAX_DEPTH) -> JSON:
     """The value that a whole JSON text stands for; integers keep every digit, of equal keys the last one counts.
 
-    `data` is UTF-8 without a byte order mark. A memoryview is copied once.
+    `data` is UTF-8 without a byte order mark. What is not ``bytes`` is copied once.
 
     Raises :class:`TooDeep` for a text that nests more than `max_depth` arrays and objects, and :class:`JsonError` for
     every other fault: bad syntax, anything after the value, NaN and Infinity, numbers out of range, bad UTF-8, and
-    escapes of half a surrogate pair.
+    escapes of half a surrogate pair. What does not hold bytes, as a text, is a ``TypeError``.
     """
-    if isinstance(data, memoryview):
-        data = bytes(data)
+    if type(data) is not bytes:
+        data = octets(data)
     # A text with few brackets cannot be deep, and counting them costs next to nothing.
     if data.count(b"[") + data.count(b"{") > max_depth and _is_deeper(data, max_depth):
         raise TooDeep(f"nested deeper than {max_depth} levels")

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import attrs
 
 from mcp_sansio.errors import LocalProtocolError
+from mcp_sansio.pieces import octets
 
 __all__ = ["DuplexEngine", "LineChannel", "LineDecoder", "Overlong", "encode_line"]
 
@@ -45,8 +46,8 @@ class LineDecoder:
         """Take the next bytes. Raises :class:`LocalProtocolError` after :meth:`receive_eof`."""
         if self._at_eof:
             raise LocalProtocolError("data was received after the end of the input")
-        if not isinstance(data, bytes):
-            data = bytes(data)
+        if type(data) is not bytes:
+            data = octets(data)
         start = 0
         end = data.find(b"\n")
         while end >= 0:

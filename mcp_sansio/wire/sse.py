@@ -13,6 +13,7 @@ from io import BytesIO
 import msgspec
 
 from mcp_sansio.errors import LocalProtocolError
+from mcp_sansio.pieces import octets
 
 _BOM = b"\xef\xbb\xbf"
 _LF, _CR, _SPACE = b"\n\r "
@@ -77,8 +78,8 @@ class EventDecoder:
             raise LocalProtocolError("data was received after the end of the stream")
         if not data:
             return
-        if not isinstance(data, bytes):
-            data = bytes(data)
+        if type(data) is not bytes:
+            data = octets(data)
         start = 1 if self._skip_lf and data[0] == _LF else 0
         self._skip_lf = data[-1] == _CR
         size = len(data)
