@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
@@ -12,7 +12,7 @@ from mcp_sansio import AdapterSet, Config, HttpTransaction, Hub, Registry, Serve
 from mcp_sansio.driving import Orphans
 from mcp_sansio.hosting import keep_up
 
-from .driver import Driver
+from .driver import Driver, OpenEngine
 from .facts import Principal, Receive, Scope, Send, path_below, principal_of
 from .loops import Loops
 
@@ -68,13 +68,15 @@ class Application:
             states=states,
         )
         self._lines = (self._server.follow, self._server.relay) if hub is not None else ()
-        self._path = None if path is None else path.rstrip("/")
-        self._message_path = message_path
-        self._pair: tuple[str, ...] = ()
+        self._engines: dict[str, OpenEngine] = {}
         if sse_path is not None:
-            self._pair = (sse_path.rstrip("/"), message_path.rstrip("/"))
+            open_pair = partial(self._open_pair, message_path)
+            self._engines |= {sse_path.rstrip("/"): open_pair, message_path.rstrip("/"): open_pair}
             # Refuses here and now what every request would be refused for.
             self._server.pair_transaction(message_path="")
+        self._elsewhere = self._server.http_transaction if path is None else None
+        if path is not None:
+            self._engines.setdefault(path.rstrip("/"), self._server.http_transaction)
 
     @property
     def server(self) -> Server:
@@ -85,7 +87,14 @@ class Application:
         """Serve what an ASGI server, or a framework, hands on."""
         kind = scope["type"]
         if kind == "http":
-            await self._serve(scope, receive, send)
+            open_engine = self._engines.get(path_below(scope), self._elsewhere)
+            if open_engine is None:
+                await _not_found(send)
+                return
+            if self._lines:
+                self.startup()
+            loop = self._loops.here()
+            await Driver(loop, self._orphans, open_engine, self._principal, scope, receive, send).run()
         elif kind == "lifespan":
             await self._live(receive, send)
         elif kind == "websocket":
@@ -123,23 +132,10 @@ class Application:
         finally:
             await self.close()
 
-    def _serve(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        """To be awaited for the response."""
-        open_engine = self._engine_for(scope)
-        if open_engine is None:
-            return _not_found(send)
-        if self._lines:
-            self.startup()
-        return Driver(self._loops.here(), self._orphans, open_engine, self._principal, scope, receive, send).run()
-
-    def _engine_for(self, scope: Scope) -> Callable[..., HttpTransaction] | None:
-        """What makes the engine for that path, or ``None`` where there is nothing."""
-        below = path_below(scope)
-        if below in self._pair:
-            # A client is told the second address with the prefix that the first was asked for under.
-            where = scope.get("root_path", "") + self._message_path
-            return partial(self._server.pair_transaction, message_path=where)
-        return self._server.http_transaction if self._path is None or below == self._path else None
+    def _open_pair(self, message_path: str, *, request: Scope, **facts: Any) -> HttpTransaction:
+        """The engine for either address of the pair. A client is told the second with the prefix of the first."""
+        where = request.get("root_path", "") + message_path
+        return self._server.pair_transaction(message_path=where, request=request, **facts)
 
     async def _live(self, receive: Receive, send: Send) -> None:
         """Start and stop as the ASGI server says."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import lru_cache
+from typing import Any
 
-from mcp_sansio import End, Head, HttpTransaction, Part
+from mcp_sansio import End, HttpTransaction, Part
 from mcp_sansio.driving import Orphans, Task
 from mcp_sansio.hosting import checked_principal
 from mcp_sansio.response_driver import ResponseDriver, data_of
@@ -13,6 +14,8 @@ from mcp_sansio.wire.headers import Headers
 
 from .facts import Message, Principal, Receive, Scope, Send, is_on_loopback, target_of
 from .loops import Loop
+
+OpenEngine = Callable[..., HttpTransaction]
 
 #: A client that is refused before it has sent everything often reads its answer only afterwards. So much more is
 #: read and dropped, within this time, before its connection ends.
@@ -38,12 +41,14 @@ class Driver(ResponseDriver):
     #: Whether all of the body is here, once a piece of it is.
     _has_all: bool | None = None
     _linger = _LINGER_SECONDS
+    #: What the response's head says beside what the core has for it.
+    _further_headers: tuple[tuple[bytes, bytes], ...] = ()
 
     def __init__(
         self,
         loop: Loop,
         orphans: Orphans,
-        open_engine: Callable[..., HttpTransaction],
+        open_engine: OpenEngine,
         principal: Principal,
         scope: Scope,
         receive: Receive,
@@ -66,7 +71,9 @@ class Driver(ResponseDriver):
         try:
             engine.receive_request(scope["method"], target_of(scope), Headers.of_bytes(scope["headers"]))
             if engine.receiving:
-                await self._take_in()
+                rest = self._loop.begun(self._take_in())
+                if rest is not None:
+                    await self._take_in_late(rest)
             parts = self.take_now()
             if self._has_all and parts and isinstance(parts[-1], End):
                 await self._send_parts(parts)  # mostly
@@ -85,30 +92,29 @@ class Driver(ResponseDriver):
     # The request
 
     async def _take_in(self) -> None:
-        """Take the body in, which has until the engine's deadline. Most of them are there."""
-        rest = self._loop.begun(self._take_in_body())
-        if rest is None:
-            return
+        """Read the body, for as long as the engine waits for it. Most of them are there, and in one piece."""
+        engine = self.engine
+        while True:
+            piece = self._piece_of(await self._receive())
+            if self._has_all:
+                engine.receive_end(piece)
+                return
+            engine.receive_body(piece)
+            if not engine.receiving:
+                return
+
+    async def _take_in_late(self, rest: Awaitable[None]) -> None:
+        """Read the `rest` of the body, which has until the engine's deadline."""
         due = self.engine.next_deadline()
         assert due is not None
         if not await self._loop.within(due, rest):
             self.engine.handle_timeout(max(due, self._loop.now()))
             self._linger = 0.0  # it has had its time
 
-    async def _take_in_body(self) -> None:
-        """Read the body, for as long as the engine waits for it."""
-        engine = self.engine
-        while engine.receiving:
-            piece = self._piece_of(await self._receive())
-            if self._has_all:
-                engine.receive_end(piece)
-            else:
-                engine.receive_body(piece)
-
     def _piece_of(self, message: Message) -> bytes:
         if message["type"] == "http.disconnect":
             raise ConnectionResetError("the client left")
-        self._has_all = not message.get("more_body", False)
+        self._has_all = not message.get("more_body")
         piece: bytes = message.get("body", b"")
         return piece
 
@@ -125,10 +131,11 @@ class Driver(ResponseDriver):
             await self._send_whole(parts)
             return
         while True:
+            is_last = isinstance(parts[-1], End)
             self.pause()
-            await self._send_parts(parts)
+            await self._send_parts(parts, more=not is_last)
             self.resume()
-            if isinstance(parts[-1], End):
+            if is_last:
                 return
             parts = await self.take()
 
@@ -137,6 +144,8 @@ class Driver(ResponseDriver):
         if self._has_all or await self._has_come_in():
             await self._send_parts(parts)
             return
+        if self._scope.get("http_version", "1.1").startswith("1"):
+            self._further_headers = ((b"connection", b"close"),)
         await self._send_parts(parts, more=True)
         await self._loop.within(self._loop.now() + self._linger, self._read_and_drop(_LINGER_BYTES))
         await self._send_parts([End()])
@@ -152,23 +161,18 @@ class Driver(ResponseDriver):
         return bool(self._has_all)
 
     async def _send_parts(self, parts: list[Part], *, more: bool = False) -> None:
+        """Send `parts`, of which all of them are the last unless there are `more`."""
         send = self._send
         try:
             if not self._has_begun:
                 self._has_begun = True
-                await send(self._start(parts[0], is_last=more))
-            more = more or not isinstance(parts[-1], End)
+                head: Any = parts[0]
+                headers = [*map(_encoded, head.headers), *self._further_headers]
+                await send({"type": "http.response.start", "status": head.status, "headers": headers})
             # Without data as well: some servers hold a head back until the body begins.
             await send({"type": "http.response.body", "body": data_of(parts), "more_body": more})
         except OSError as error:
             raise ConnectionResetError("the client left") from error
-
-    def _start(self, head: Part, *, is_last: bool) -> Message:
-        assert isinstance(head, Head)
-        headers = [*map(_encoded, head.headers)]
-        if is_last and self._scope.get("http_version", "1.1").startswith("1"):
-            headers.append((b"connection", b"close"))
-        return {"type": "http.response.start", "status": head.status, "headers": headers}
 
     # The end of the connection
 

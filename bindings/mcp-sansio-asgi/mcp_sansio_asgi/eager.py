@@ -4,35 +4,39 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Awaitable
+from collections import deque
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-
-def start_task(loop: asyncio.AbstractEventLoop, work: Awaitable[None]) -> asyncio.Task[None]:
-    """A task for the coroutine `work`, which has run up to its first wait."""
-    coroutine: Any = work
-    if sys.version_info >= (3, 12):
-        return asyncio.Task(coroutine, loop=loop, eager_start=True)
-    task = asyncio.Task(coroutine, loop=loop)
-    _step_now(loop)
-    return task
+Start = Callable[[Any], "asyncio.Task[None]"]
 
 
-def _step_now(loop: asyncio.AbstractEventLoop) -> None:
-    """Run the step that was just scheduled, in the middle of another task's: asyncio has the means since 3.12.
+def starter(loop: asyncio.AbstractEventLoop) -> Start:
+    """What makes a task on `loop` of a coroutine, which has run up to its first wait.
 
-    It is taken out of the loop's queue, where the loop has one of this name; elsewhere it has its turn as always. What
-    another thread schedules in between is run in its place, which does no harm.
+    asyncio has the means since 3.12. Before, the step that is scheduled is taken out of the loop's queue, where the
+    loop has one of this name; elsewhere it has its turn as always.
     """
-    ready = getattr(loop, "_ready", None)
-    if not ready:
-        return
+    if sys.version_info >= (3, 12):
+        return partial(asyncio.Task, loop=loop, eager_start=True)
+    ready: deque[Any] | None = getattr(loop, "_ready", None)
+    return partial(asyncio.Task, loop=loop) if ready is None else partial(_begun, loop, ready)
+
+
+def _begun(loop: asyncio.AbstractEventLoop, ready: deque[Any], work: Any) -> asyncio.Task[None]:
+    """A task whose first step runs now, in the middle of another task's.
+
+    What another thread schedules in between is run in its place, which does no harm.
+    """
+    task: asyncio.Task[None] = asyncio.Task(work, loop=loop)
     current = asyncio.current_task(loop)
     if current is None:
         ready.pop()._run()
-        return
+        return task
     asyncio.tasks._leave_task(loop, current)
     try:
         ready.pop()._run()
     finally:
         asyncio.tasks._enter_task(loop, current)
+    return task

@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeVar
 from mcp_sansio import Runtime
 from mcp_sansio.response_driver import LentLoop, ServingLoop
 
-from .eager import start_task
+from .eager import starter
 
 T = TypeVar("T")
 
@@ -45,8 +45,7 @@ class AsyncioLoop(LentLoop):
 
     def __init__(self) -> None:
         loop = asyncio.get_running_loop()
-        start = partial(start_task, loop)
-        super().__init__(loop, now=time.monotonic, event=asyncio.Event, start=start, thread=get_ident)
+        super().__init__(loop, now=time.monotonic, event=asyncio.Event, start=starter(loop), thread=get_ident)
 
     @property
     def is_current(self) -> bool:
