@@ -116,7 +116,8 @@ def _nodes_as_read(schema: Mapping[str, JSON]) -> list[Node]:
     """The parts of `schema` as a client reads it: msgspec leaves the tuples in defaults as they are."""
     nodes = nodes_of(msgspec.json.decode(msgspec.json.encode(schema)))
     for node in nodes:
-        _add_type(node.schema)
+        if "enum" in node.schema:
+            _add_type(node.schema)
     return nodes
 
 
@@ -130,7 +131,7 @@ _TYPES_OF_OPTIONS = {str: "string", int: "integer", bool: "boolean"}
 
 def _add_type(schema: Any) -> None:
     """Say the type of a choice, which msgspec leaves out: headers need it, and many clients go by it."""
-    types = {_TYPES_OF_OPTIONS.get(type(option)) for option in schema.get("enum", ())}
+    types = {_TYPES_OF_OPTIONS.get(type(option)) for option in schema["enum"]}
     if len(types) == 1 and None not in types:
         schema.setdefault("type", types.pop())
 
@@ -189,18 +190,22 @@ def _checked(nodes: Sequence[Node]) -> Sequence[Node]:
 
 
 def _fault_of_node(node: Node) -> str | None:
-    types = node.schema.get("type", [])
+    schema = node.schema
+    types = schema.get("type", [])
     for name in types if isinstance(types, list) else [types]:
         if not isinstance(name, str) or name not in _TYPES:
             return f"{str(name)[:50]!r} is no type; there are {', '.join(sorted(_TYPES))}"
-    required = node.schema.get("required", [])
-    if not isinstance(required, list) or not all(isinstance(name, str) for name in required):
+    if "required" in schema and not _is_list_of_names(schema["required"]):
         return "required must be a list of names"
-    if not isinstance(node.schema.get("enum", []), list):
+    if "enum" in schema and not isinstance(schema["enum"], list):
         return "enum must be a list of values"
-    if node.pointer and "$id" in node.schema:
+    if "$id" in schema and node.pointer:
         return "a schema within a schema must not have an $id, which would change what $ref means"
     return None
+
+
+def _is_list_of_names(value: JSON) -> bool:
+    return isinstance(value, list) and all(isinstance(name, str) for name in value)
 
 
 def _check_references(root: Mapping[str, JSON], nodes: Sequence[Node]) -> None:

@@ -104,7 +104,7 @@ class Typed(msgspec.Struct, frozen=True):
     @property
     def is_model(self) -> bool:
         """Whether the type is one class of named properties, and not a type of a single argument."""
-        return isinstance(self.info, mi.StructType | mi.TypedDictType | mi.DataclassType | mi.CustomType)
+        return type(self.info) in _MODELS
 
     @property
     def convert(self) -> Callable[..., Any]:
@@ -133,6 +133,9 @@ class Typed(msgspec.Struct, frozen=True):
         return examined(self.info, value, output=True)[1]
 
 
+_MODELS = (mi.StructType, mi.TypedDictType, mi.DataclassType, mi.CustomType)
+
+
 # What is allowed
 
 #: Keywords that may stand in ``Meta(extra_json_schema=…)`` because they accept and refuse nothing.
@@ -142,6 +145,15 @@ _ANNOTATIONS = {
 }
 #: What msgspec reads more generously than it publishes: a date without a T, a UUID without dashes, an item set twice.
 _LOOSE = {kind for kind, text in TEXTS.items() if text.pattern} | {mi.SetType, mi.FrozenSetType}
+_KNOWN = {*KINDS_OF_TYPES, mi.AnyType, mi.LiteralType}
+_TAKEN_AS_IS = {mi.AnyType, mi.CustomType}
+
+
+@functools.cache
+def _parts_of(kind: type[mi.Type]) -> tuple[str, ...]:
+    """Where types of this kind hold those that they are made of."""
+    holders = ("type", "item_type", "key_type", "value_type", "item_types", "types")
+    return tuple(name for name in kind.__struct_fields__ if name in holders)
 
 
 class _Check(msgspec.Struct):
@@ -157,19 +169,20 @@ class _Check(msgspec.Struct):
         if id(info) in self._seen:
             return
         self._seen.add(id(info))
-        check = _CHECKS.get(type(info))
+        kind = type(info)
+        check = _CHECKS.get(kind)
         if check is not None:
             check(self, info, where)
-        elif type(info) not in KINDS_OF_TYPES and not isinstance(info, mi.AnyType | mi.LiteralType):
-            _refuse(where, f"{type(info).__name__.removesuffix('Type')} has no form in JSON. {ALLOWED}.")
+        elif kind not in _KNOWN:
+            _refuse(where, f"{kind.__name__.removesuffix('Type')} has no form in JSON. {ALLOWED}.")
         # What may be anything is taken as it is, by pydantic too.
-        self.shares = self.shares or isinstance(info, mi.AnyType | mi.CustomType)
+        self.shares = self.shares or kind in _TAKEN_AS_IS
         # A result is not made a second time by code of the application, which may count or log what it makes.
         runs_code = self.output and has_verdict(getattr(info, "cls", None))
-        self.exact = self.exact and type(info) not in _LOOSE and not runs_code
-        inner = [getattr(info, name, None) for name in ("type", "item_type", "key_type", "value_type")]
-        for part in (*inner, *getattr(info, "item_types", ()), *getattr(info, "types", ())):
-            if part is not None:
+        self.exact = self.exact and kind not in _LOOSE and not runs_code
+        for name in _parts_of(kind):
+            held = getattr(info, name)
+            for part in held if type(held) is tuple else (held,):
                 self.look(part, where)
         for field in getattr(info, "fields", ()):
             self.look(field.type, f"{where}, field {field.name!r}")

@@ -196,8 +196,8 @@ def fault_of(value: JSON, *, max_depth: int = MAX_DEPTH) -> str | None:
     return None
 
 
-#: Most values nest no deeper, and have members of the plain types alone.
-_FEW_LEVELS = 4
+#: Most values nest no deeper, schemas of arguments included, and have members of the plain types alone.
+_FEW_LEVELS = 8
 
 
 def _is_plain(value: JSON, levels: int) -> bool:
