@@ -107,7 +107,7 @@ class StreamDriver:
         self._looking: Handle | None = None
         self._flush_is_due = False
         self._feed_is_due = False
-        self._idle = event()
+        self._idle: Event | None = None
         self._stuck: tuple[int, int] | None = None
 
     # The end
@@ -161,7 +161,8 @@ class StreamDriver:
     def finish(self, last: Callable[[], None]) -> None:
         """Take what the engine has to say, tell it the `last` fact, and do what that has brought about."""
         self._take_events()
-        self._send()
+        if not self.is_over:
+            self._send()
         last()
         self._take_events()
         self.is_over = True
@@ -230,13 +231,13 @@ class StreamDriver:
             if not self.sink.pending:
                 self._send()
             self._alarm.set(self._engine.next_deadline())
-        if not (self._lines.held or self.sink.pending):
+        if self._idle is not None and not (self._lines.held or self.sink.pending):
             self._idle.set()
 
     def _send(self) -> None:
         """One write, however many messages."""
         data = self._lines.data_to_send()
-        if data and not self.is_over:
+        if data:
             self.sink.write(data)
 
     def _pass_time(self) -> None:
@@ -310,7 +311,7 @@ class TaskSink:
         broken: Callable[[], object],
         *,
         start: Callable[[Awaitable[None]], Task],
-        now: Callable[[memoryview], int] = lambda data: 0,
+        now: Callable[[bytes | memoryview], int] = lambda data: 0,
         release: Callable[[], None] = lambda: None,
     ) -> None:
         self.pending = self.written = 0
@@ -322,17 +323,18 @@ class TaskSink:
 
     def write(self, data: bytes) -> None:
         """See `Sink.write`."""
-        waits = self.pending
-        self._rest = memoryview(b"".join((self._rest, data)) if waits else data)
-        self.pending = len(self._rest)
-        if not waits:
-            try:
-                while self.pending and (count := self._now(self._rest)):
-                    self._took(count)
-            except OSError:
-                self._break()
-            if self.pending:
-                self._task = self._start(self._go_on())
+        if self.pending:
+            self._wait_with(b"".join((self._rest, data)))
+            return
+        try:
+            count = self._now(data)
+        except OSError:
+            self._break()
+            return
+        self.written += count
+        if count < len(data):
+            self._wait_with(memoryview(data)[count:])
+            self._task = self._start(self._go_on())
 
     def close(self) -> None:
         """See `Sink.close`."""
@@ -343,16 +345,17 @@ class TaskSink:
     async def _go_on(self) -> None:
         try:
             while self.pending:
-                self._took(await self._later(self._rest))
+                count = self._now(self._rest) or await self._later(self._rest)
+                self.written += count
+                self._wait_with(self._rest[count:])
         except OSError:
             self._break()
         else:
             self._when_written()
 
-    def _took(self, count: int) -> None:
-        self._rest = self._rest[count:]
-        self.pending, self.written = len(self._rest), self.written + count
+    def _wait_with(self, rest: bytes | memoryview) -> None:
+        self._rest, self.pending = memoryview(rest), len(rest)
 
     def _break(self) -> None:
-        self._rest, self.pending = self._rest[:0], 0
+        self._wait_with(b"")
         self._when_broken()

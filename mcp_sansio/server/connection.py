@@ -221,22 +221,24 @@ class ServerConnection:
             self.forget(held.call)
 
     def _called(self, call: Call, outlet: ServerConnection | Batch) -> None:
+        server, operation = self.server, call.operation
         outcome: Outcome | None = self._fault_of(call)
+        if outcome is None and operation in RUN:
+            if operation is _SET_LOG_LEVEL:
+                self._log_level = call.params["level"]  # now: it holds for the very next message
+            running = RunningCall(server, call, outlet, server.runtime.now() + server.config.call_timeout)
+            self._calls[call.id] = running
+            self._events.append(CallReceived(call, running.run))
+            return
         if outcome is None:
-            operation = call.operation
-            if operation in RUN:
-                if operation is _SET_LOG_LEVEL:
-                    self._log_level = call.params["level"]  # now: it holds for the very next message
-                self._start(call, outlet)
-                return
             if operation is _DESCRIBE and call.adapter.has_handshake:
                 self._initialize(call)
-            outcome = self.server.dispatcher.immediate(call)
+            outcome = server.dispatcher.immediate(call)
         assert outcome is not None
         if isinstance(outcome, Value) and isinstance(outcome.result, Listening):
             self._listen(call, outcome.result, outlet)
         else:
-            outlet.add(call.adapter.encode(call, self.server.registry, outcome))
+            outlet.add(call.adapter.encode(call, server.registry, outcome))
 
     def _fault_of(self, call: Call) -> Failure | None:
         server, calls = self.server, self._calls
@@ -256,12 +258,6 @@ class ServerConnection:
         self._negotiated = call.adapter = adapter
         self._place = (self.adapters, adapter)
         self._client = adapter.client_info_for(call.params)
-
-    def _start(self, call: Call, outlet: ServerConnection | Batch) -> None:
-        server = self.server
-        running = RunningCall(server, call, outlet, server.runtime.now() + server.config.call_timeout)
-        self._calls[call.id] = running
-        self._events.append(CallReceived(call, running.run))
 
     def _listen(self, call: Call, listening: Listening, outlet: ServerConnection | Batch) -> None:
         fault = self.server.fault_of_listening(listening)

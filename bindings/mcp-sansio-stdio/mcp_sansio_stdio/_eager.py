@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Coroutine
-from typing import Any, cast
+from collections.abc import Awaitable
+from typing import Any
 
 
 def start(loop: asyncio.AbstractEventLoop, work: Awaitable[None]) -> asyncio.Task[None]:
     """A task for the coroutine `work`, run up to where it first waits. Not to be called from within a task."""
-    coroutine = cast("Coroutine[Any, Any, None]", work)
+    coroutine: Any = work
     if sys.version_info >= (3, 12):
         return asyncio.Task(coroutine, loop=loop, eager_start=True)
     # asyncio has the means since 3.12. Before, the step just scheduled is taken out of the queue of the loop, if it has

@@ -13,6 +13,7 @@ import select
 import socket
 import stat
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 __all__ = ["PIECE", "HasDescriptor", "can_poll_writes", "descriptor_of", "has_hung_up", "write_piece", "writer"]
@@ -53,7 +54,7 @@ def write_piece(descriptor: int, data: memoryview) -> int:
     return os.write(descriptor, data[:PIECE])
 
 
-def writer(descriptor: int) -> tuple[Callable[[memoryview], int], Callable[[], None]]:
+def writer(descriptor: int) -> tuple[Callable[[bytes | memoryview], int], Callable[[], None]]:
     """How to write some bytes without blocking (0 where it would), and how to let go of what that needs."""
     if stat.S_ISSOCK(os.fstat(descriptor).st_mode):
         connection = socket.socket(fileno=os.dup(descriptor))
@@ -63,11 +64,11 @@ def writer(descriptor: int) -> tuple[Callable[[memoryview], int], Callable[[], N
         own = os.open(f"/proc/self/fd/{descriptor}", os.O_WRONLY | os.O_NONBLOCK)
     except OSError:
         return _polled(descriptor), lambda: None
-    return _unblocked(lambda data: os.write(own, data)), lambda: os.close(own)
+    return _unblocked(partial(os.write, own)), lambda: os.close(own)
 
 
-def _unblocked(write: Callable[[memoryview], int]) -> Callable[[memoryview], int]:
-    def attempt(data: memoryview) -> int:
+def _unblocked(write: Callable[[bytes | memoryview], int]) -> Callable[[bytes | memoryview], int]:
+    def attempt(data: bytes | memoryview) -> int:
         try:
             return write(data)
         except (BlockingIOError, InterruptedError):
@@ -76,7 +77,7 @@ def _unblocked(write: Callable[[memoryview], int]) -> Callable[[memoryview], int
     return attempt
 
 
-def _polled(descriptor: int) -> Callable[[memoryview], int]:
+def _polled(descriptor: int) -> Callable[[bytes | memoryview], int]:
     poll = select.poll()
     poll.register(descriptor, select.POLLOUT)
     return _unblocked(lambda data: os.write(descriptor, data[: select.PIPE_BUF]) if poll.poll(0) else 0)
