@@ -41,7 +41,7 @@ from .errors import (
     ToolError,
     UnusableReply,
 )
-from .events import Body, CallCancelled, CallReceived, End, Event, Head, Part, PeerFaulted, StoreNeeded
+from .events import Body, CallCancelled, CallReceived, End, Event, Head, Part, PeerFaulted, StoreNeeded, Whole
 from .exchange import Exchange
 from .operation import Operation
 from .outcome import Failure, FailureKind, NeedInput, NeedsInput, Outcome, Rejected, Value
@@ -262,6 +262,7 @@ __all__ = [
     "ToolError",
     "UnusableReply",
     "Value",
+    "Whole",
     "elicit",
     "elicit_accept",
     "elicit_accept_defaults",

@@ -72,3 +72,11 @@ class End(Struct, frozen=True):
 
 
 Part = Head | Body | End
+
+
+class Whole(Struct, frozen=True):
+    """An HTTP response of which all is there. `headers` are as in `Head`."""
+
+    status: int
+    headers: tuple[tuple[str, str], ...]
+    body: bytes

@@ -241,9 +241,7 @@ class ResponseDriver:
         while events := self.engine.events():
             for event in events:
                 if isinstance(event, CallReceived):
-                    task = self._loop.start(event.run())
-                    if not task.done():
-                        self._hold(event.call, task)
+                    self.start_call(event.call, event.run())
                 elif isinstance(event, StoreNeeded):
                     stores.append(event)
                 elif not isinstance(event, CallCancelled):
@@ -252,7 +250,11 @@ class ResponseDriver:
                     self._tasks.cancel(event.call)
         return stores
 
-    def _hold(self, call: Call, task: Task) -> None:
+    def start_call(self, call: Call, work: Awaitable[None]) -> None:
+        """Run `work` of `call`, and keep it where it does not end with its first step."""
+        task = self._loop.start(work)
+        if task.done():
+            return
         if self._tasks is None:
             self._tasks = Tasks(self._loop.start)
         self._tasks.hold(call, task)

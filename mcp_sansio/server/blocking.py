@@ -17,6 +17,7 @@ from mcp_sansio.driving import Task as AnyTask
 from mcp_sansio.events import CallCancelled, CallReceived, Head, Part, StoreNeeded
 from mcp_sansio.stepping import Job, Task
 
+from .http import HttpTransaction
 from .server import Server
 
 logger = logging.getLogger("mcp_sansio")
@@ -82,7 +83,7 @@ class BlockingTransaction:
         self._is_away = self._has_left = False
         self._alarm = None if loop is None else Alarm(loop.call_at, self._stand_in)
         if message_path is None:
-            self._engine = server.http_transaction(wake=self._notify, paced=True, **options)
+            self._engine: HttpTransaction = server.http_transaction(wake=self._notify, paced=True, **options)
         else:
             self._engine = server.pair_transaction(wake=self._notify, message_path=message_path, **options)
 

@@ -322,8 +322,12 @@ class HttpTransaction:
 
     def start_call(self, running: RunningCall, now: float) -> None:
         """Have the driver run `running`, which begins `now`, and mind its deadlines."""
-        self._running[running] = None
+        self.hold_call(running, now)
         self._events.append(CallReceived(running.call, running.run))
+
+    def hold_call(self, running: RunningCall, now: float) -> None:
+        """Mind the deadlines of `running`."""
+        self._running[running] = None
         self._keep_alive = now + self.config.keep_alive
 
     def settle_call(self, running: RunningCall) -> None:

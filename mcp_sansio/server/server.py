@@ -11,6 +11,7 @@ from mcp_sansio import wire_log
 from mcp_sansio.adapters.selection import AdapterSet
 from mcp_sansio.changes import Change, ChangeKind
 from mcp_sansio.dispatcher import Dispatcher
+from mcp_sansio.events import Whole
 from mcp_sansio.given import check_kind, checked
 from mcp_sansio.immediate import Listening
 from mcp_sansio.outcome import Failure, FailureKind
@@ -18,7 +19,9 @@ from mcp_sansio.registry import Registry
 from mcp_sansio.request_state import StateCodec, StoredState
 from mcp_sansio.runtime import Runtime
 from mcp_sansio.storage import Hub, MemorySessionStore, SessionAccess, SessionStore
+from mcp_sansio.wire.headers import Headers
 
+from .at_once import Asked, Start, response_at_once
 from .config import Config
 from .connection import ServerConnection
 from .familiar import Familiar
@@ -150,11 +153,44 @@ class Server:
         request: Any = None,
         wake: Callable[[], None] = lambda: None,
         paced: bool = False,
-    ) -> HttpTransaction:
+    ) -> StreamableTransaction:
         """The engine for one request to the Streamable HTTP endpoint. See `HttpTransaction` for the arguments."""
         return StreamableTransaction(
             self, principal=principal, loopback=loopback, request=request, wake=wake, paced=paced
         )
+
+    def respond(
+        self,
+        target: str,
+        headers: Headers,
+        body: bytes,
+        *,
+        start: Start,
+        principal: str | None = None,
+        loopback: bool = False,
+        request: Any = None,
+        wake: Callable[[], None] = lambda: None,
+    ) -> Whole | HttpTransaction:
+        """The response to a POST to the Streamable HTTP endpoint that has come in whole, or the engine that makes it.
+
+        For drivers that would rather make no engine where none is needed, as mostly. `start` is handed a call and its
+        coroutine: it runs that as a driver runs `CallReceived.run`, and keeps what has not ended with its first step,
+        to cancel it where an engine says `CallCancelled`. An engine that is given has had the request. The other
+        arguments are those of `HttpTransaction`, and `Headers.of_bytes` makes the headers that are known again.
+        """
+        if not (self.closing or self.logs_wire):
+            head = self.heads.judged(target, headers, loopback)
+            if head.fault_of_post is None and head.accepts_json and len(body) <= self.config.max_message:
+                call = self.familiar.recall(head.place, body)
+                if call is not None:
+                    asked = Asked(self, head, principal, loopback, request, wake)
+                    given = response_at_once(asked, call, start)
+                    if given is not None:
+                        return given
+        engine = self.http_transaction(principal=principal, loopback=loopback, request=request, wake=wake)
+        engine.receive_request("POST", target, headers)
+        engine.receive_end(body)
+        return engine
 
     def pair_transaction(
         self,

@@ -21,12 +21,14 @@ from mcp_sansio.outcome import Failure, FailureKind, Outcome, Rejected, Value
 from mcp_sansio.types import RequestId
 from mcp_sansio.wire.sse import encode_event
 
+from ._state import RESPONSE, ResponseInput
 from .calls import RunningCall
+from .heads import RequestHead
 from .listening import ListenStream
 from .post import PostTransaction
 from .replies import Replies, expects_reply, quoted_id, usable_id
 from .session_stream import SessionStream
-from .sessions import SESSION_HEADER, new_session, session_key, session_missing
+from .sessions import SESSION_HEADER, HttpSession, new_session, session_key, session_missing
 
 _CALL_TOOL, _DESCRIBE = Operation.CALL_TOOL, Operation.DESCRIBE
 #: The characters that a head may have of which something is kept beyond its request.
@@ -194,6 +196,19 @@ class StreamableTransaction(PostTransaction):
             self.become_stream()
         if spec is not None and spec.poll_after is not None:
             self.let_go_after(spec.poll_after)
+
+    def take_over(self, head: RequestHead, running: RunningCall, session: HttpSession | None) -> None:
+        """Go on with a POST, of which `running` has begun already: see `at_once`."""
+        self.state = RESPONSE[RESPONSE[self.state][ResponseInput.REQUEST]][ResponseInput.RECEIVED]
+        self.method, self.head = "POST", head
+        self._adapter, self._message_id = running.call.adapter, running.call.id
+        self._touched = now = self.server.runtime.now()
+        running.outlet = self
+        if session is not None:
+            self._session = session
+            self._live = self.server.live_session(session.id)
+            self._live.calls[running] = None
+        self.hold_call(running, now)
 
     def _start_in_session(self, running: RunningCall, session_id: str) -> bool:
         most = self.config.max_calls

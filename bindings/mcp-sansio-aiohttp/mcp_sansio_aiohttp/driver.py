@@ -9,7 +9,7 @@ from typing import Any, cast
 from aiohttp import web
 from multidict import CIMultiDict
 
-from mcp_sansio import End, Head, HttpTransaction, Part
+from mcp_sansio import End, Head, HttpTransaction, Part, Whole
 from mcp_sansio.hosting import checked_principal
 from mcp_sansio.response_driver import ResponseDriver, data_of
 from mcp_sansio.wire.headers import Headers
@@ -27,7 +27,7 @@ _CLIENT_LEFT = 499
 
 
 class Driver(ResponseDriver):
-    """One request on its way through the core, whose engine `open_engine` makes.
+    """One request on its way through the core.
 
     The request's own coroutine alone writes the response. Calls are tasks of their own, since they may outlive it.
     """
@@ -38,32 +38,46 @@ class Driver(ResponseDriver):
     _eyes: Watch | None = None
     _linger = _LINGER_SECONDS
 
-    def __init__(self, host: Host, request: web.Request, open_engine: Callable[..., HttpTransaction]) -> None:
+    def __init__(self, host: Host, request: web.Request) -> None:
         super().__init__(host.loop.here(), host.orphans)
+        self._host = host
         self._request = request
-        self.engine = open_engine(
-            principal=checked_principal(host.principal(request)),
+
+    async def serve(self) -> web.StreamResponse:
+        """Serve a request to the Streamable HTTP endpoint. What is returned is for aiohttp to finish."""
+        server, request = self._host.server, self._request
+        content = request.content
+        if request.method != "POST" or not content.is_eof() or content.exception() is not None:
+            return await self.run(server.http_transaction)
+        given = server.respond(
+            request.raw_path,
+            Headers.of_bytes(request.raw_headers),
+            content.read_nowait(),  # mostly this is all of the body
+            start=self.start_call,
+            principal=checked_principal(self._host.principal(request)),
             loopback=is_on_loopback(request),
             request=request,
             wake=self.wake,
         )
+        if type(given) is Whole:
+            return web.Response(status=given.status, headers=given.headers, body=given.body)  # mostly
+        self.engine = given
+        return await self._drive(has_come_in=True)
 
-    async def run(self) -> web.StreamResponse:
-        """Serve the request. What is returned is for aiohttp to finish, if it is not finished yet."""
-        engine, request = self.engine, self._request
-        content = request.content
+    async def run(self, open_engine: Callable[..., HttpTransaction]) -> web.StreamResponse:
+        """Serve the request with an engine that `open_engine` makes. What is returned is for aiohttp to finish."""
+        self.engine = open_engine(
+            principal=checked_principal(self._host.principal(self._request)),
+            loopback=is_on_loopback(self._request),
+            request=self._request,
+            wake=self.wake,
+        )
+        return await self._drive(has_come_in=False)
+
+    async def _drive(self, *, has_come_in: bool) -> web.StreamResponse:
         try:
-            engine.receive_request(request.method, request.raw_path, Headers.of_bytes(request.raw_headers))
-            if content.is_eof() and content.exception() is None:
-                engine.receive_end(content.read_nowait())  # mostly this is all of the body
-            else:
-                refused = await self._receive()
-                if refused is not None:
-                    return refused
-            parts = self.take_now()
-            if parts and isinstance(parts[-1], End) and content.is_eof():
-                return _whole(parts)  # mostly
-            return await self._respond(parts)
+            refused = None if has_come_in else await self._receive()
+            return await self._respond(self.take_now()) if refused is None else refused
         except ConnectionError:
             return self._left()
         except BaseException:
@@ -79,10 +93,11 @@ class Driver(ResponseDriver):
     # The request
 
     async def _receive(self) -> web.StreamResponse | None:
-        """Hand the body to the engine. A response is given where it is not HTTP, which the core never sees."""
+        """Hand the request to the engine. A response is given where it is not HTTP, which the core never sees."""
         engine, request = self.engine, self._request
+        engine.receive_request(request.method, request.raw_path, Headers.of_bytes(request.raw_headers))
         try:
-            await self._receive_rest()
+            await self._receive_body()
         except web.RequestPayloadError as error:
             if request.transport is None:
                 raise ConnectionResetError("the client left") from error
@@ -96,7 +111,7 @@ class Driver(ResponseDriver):
         engine.receive_end()
         return None
 
-    async def _receive_rest(self) -> None:
+    async def _receive_body(self) -> None:
         """Read the body, for as long as the engine waits for it."""
         engine, content = self.engine, self._request.content
         due = engine.next_deadline()

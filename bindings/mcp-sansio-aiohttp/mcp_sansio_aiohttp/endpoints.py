@@ -102,7 +102,7 @@ class Endpoint(Mounted):
         return app
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
-        return await Driver(self._host, request, self._host.server.http_transaction).run()
+        return await Driver(self._host, request).serve()
 
 
 class SseEndpoint(Mounted):
@@ -149,7 +149,7 @@ class SseEndpoint(Mounted):
     async def _serve(self, path: str, message_path: str, request: web.Request) -> web.StreamResponse:
         prefix = request.path.removesuffix("/").removesuffix(path)
         open_engine = partial(self._host.server.pair_transaction, message_path=prefix + message_path)
-        return await Driver(self._host, request, open_engine).run()
+        return await Driver(self._host, request).run(open_engine)
 
 
 def _both_spellings(path: str, handler: Any) -> list[web.RouteDef]:
