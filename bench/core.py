@@ -20,7 +20,7 @@ from typing import Any
 
 import msgspec
 
-from mcp_sansio import Body, CallReceived, Head, Registry, Runtime, Server, StoreNeeded
+from mcp_sansio import Body, CallReceived, Head, Registry, Runtime, Server, StoreNeeded, Whole
 from mcp_sansio.wire.headers import Headers
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -76,6 +76,10 @@ class Driver:
                 if isinstance(event, TO_RUN):
                     self.step(event.run())
         engine.next_deadline()
+
+    def start(self, call: Any, work: Any) -> None:
+        """What `Server.respond` wants of a driver."""
+        self.step(work)
 
     def step(self, work: Any) -> None:
         """Run `work` to its end, or to where it waits."""
@@ -150,11 +154,13 @@ class Http:
 
     def _post(self, prepared: tuple[list[tuple[bytes, bytes]], bytes]) -> list[Any]:
         headers, body = prepared
-        engine = self.engine = self.server.http_transaction(loopback=True)
-        engine.receive_request("POST", "/mcp", Headers.of_bytes(headers))
-        engine.receive_end(body)
-        self.driver.turn(engine)
-        parts: list[Any] = engine.data_to_send()
+        driver = self.driver
+        given = self.server.respond("/mcp", Headers.of_bytes(headers), body, start=driver.start, loopback=True)
+        if type(given) is Whole:
+            return [Head(given.status, given.headers), Body(given.body)]
+        self.engine = given
+        driver.turn(given)
+        parts: list[Any] = given.data_to_send()
         return parts
 
     def send(self, prepared: tuple[list[tuple[bytes, bytes]], bytes]) -> list[bytes]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from mcp_sansio.call import Call
-from mcp_sansio.dispatcher import Peer
+from mcp_sansio.dispatcher import RUN, Peer
 from mcp_sansio.events import Whole
 from mcp_sansio.operation import Operation
 from mcp_sansio.outcome import Failure
@@ -44,9 +44,10 @@ def response_at_once(asked: Asked, call: Call, start: Start) -> Whole | Streamab
             return None
         opened = asked.held.opened
         call.client, call.log_level = opened.client, opened.log_level
-    outcome = server.dispatcher.immediate(call)
-    if outcome is None:
+    if call.operation in RUN:
         return None if _streams_at_once(server, call) else asked.run(call, start)
+    outcome = server.dispatcher.immediate(call)
+    assert outcome is not None
     failure = outcome if isinstance(outcome, Failure) else None
     return asked.whole(call, adapter.encode(call, server.registry, outcome), failure)
 
