@@ -92,5 +92,12 @@ class AnswerFailed(McpError):
     """A question that the server put has no answer, so that the call which it belongs to cannot go on."""
 
 
+class HeadersFailed(McpError):
+    """The function that gives a client its `headers` raised, or gave none, and so a request was not sent.
+
+    What it raised is the cause (``__cause__``).
+    """
+
+
 class CallAbandoned(McpError):
     """The caller gave the call up (``cancel``)."""

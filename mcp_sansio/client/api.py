@@ -35,8 +35,9 @@ class ClientApi(ClientDriver):
     """What a caller can ask of a server. Every method raises the errors of a call, plain:
 
     `ServerError` for the server's own refusals, `CallTimeout`, `ConnectionLost`, `NegotiationFailed`, `UnusableReply`
-    for a reply that cannot be read, and `AnswerFailed` where a question had no answer. One call's error touches no
-    other call. A task that is cancelled gives its call up.
+    for a reply that cannot be read, `AnswerFailed` where a question had no answer, and `HeadersFailed` where the
+    function that gives the headers raised. One call's error touches no other call. A task that is cancelled gives its
+    call up.
 
     Use it as an asynchronous context manager, or `close` it. Any task may do either: none of it is bound to the task
     that began it.

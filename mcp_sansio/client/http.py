@@ -89,8 +89,9 @@ class HttpClientSession(ClientEngine):
     ) -> None:
         """There is no response, or no more of it: no connection, or one that broke.
 
-        `reason` is for people to read. `cause` becomes that of the call's error. `connected` is ``False`` where there
-        was no connection to send the request on, and the error says so: nothing was lost then.
+        `reason` is for people to read. `cause` becomes that of the call's error, and a `HeadersFailed` is the error
+        itself. `connected` is ``False`` where there was no connection to send the request on, and the error says so:
+        nothing was lost then.
         """
         self.exchanges.receive_failure(exchange, reason, cause, connected)
 

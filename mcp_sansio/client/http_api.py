@@ -9,6 +9,7 @@ from typing import Any
 from mcp_sansio.adapters.base import Adapter
 from mcp_sansio.adapters.selection import AdapterSet
 from mcp_sansio.driving import Alarm, Handle, Place, Task, Tasks
+from mcp_sansio.errors import HeadersFailed
 from mcp_sansio.runtime import Runtime
 
 from .api import ClientApi
@@ -111,8 +112,7 @@ class HttpClientApi(ClientApi):
     async def _work_on(self, request: HttpRequest) -> None:
         try:
             if self._new_headers is not None:
-                given = self._call_back(self._new_headers)
-                request = request.with_headers(await given if inspect.isawaitable(given) else given)
+                request = await self._with_headers_of(self._new_headers, request)
             await self._exchange(request)
         except Exception as error:
             # Whatever it is, somebody waits for a response that will not come now.
@@ -120,6 +120,13 @@ class HttpClientApi(ClientApi):
         finally:
             self._tasks.running.pop(request.exchange, None)
         self._pump()
+
+    async def _with_headers_of(self, function: Callable[[], Any], request: HttpRequest) -> HttpRequest:
+        try:
+            given = self._call_back(function)
+            return request.with_headers(await given if inspect.isawaitable(given) else given)
+        except Exception as error:
+            raise HeadersFailed(f"the function that gives the headers failed: {shortened(repr(error))}") from error
 
     def _failed(self, request: HttpRequest, error: BaseException, *, connected: bool = True) -> None:
         reason = shortened(self._words_of(error)) or type(error).__name__

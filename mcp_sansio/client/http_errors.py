@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mcp_sansio.errors import ConnectionLost, McpError, ServerError, UnusableReply
+from mcp_sansio.errors import ConnectionLost, HeadersFailed, McpError, ServerError, UnusableReply
 from mcp_sansio.wire.json import JsonError, decode
 from mcp_sansio.wire.jsonrpc import classify
 from mcp_sansio.wire.urls import target_of
@@ -32,8 +32,10 @@ def unreadable(method: str, ending: Unreadable) -> UnusableReply:
     return UnusableReply(f"the response to {method} cannot be read: {ending.reason}{status}")
 
 
-def lost(method: str, reason: str, cause: BaseException | None = None, connected: bool = True) -> ConnectionLost:
+def lost(method: str, reason: str, cause: BaseException | None = None, connected: bool = True) -> McpError:
     """No response, or only the beginning of one. Where there was no connection to lose, `reason` says all."""
+    if isinstance(cause, HeadersFailed):
+        return cause
     text = f"the connection was lost before the response to {method} came: {reason}" if connected else reason
     error = ConnectionLost(text)
     error.__cause__ = cause

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcp_sansio.adapters.base import Adapter
-from mcp_sansio.errors import ConnectionLost, McpError, ServerError, UnusableReply
+from mcp_sansio.errors import ConnectionLost, HeadersFailed, McpError, ServerError, UnusableReply
 from mcp_sansio.wire.urls import are_same_origin, resolve
 
 from .calls import OutgoingCall, OutgoingRequest
@@ -133,7 +133,7 @@ class Pair:
             reason = f"no endpoint event came on the stream of the older transport: {reason}"
         error = ConnectionLost(reason)
         error.__cause__ = cause
-        self._ended(error)
+        self._ended(cause if isinstance(cause, HeadersFailed) else error)
 
     def _received(self, message: bytes) -> None:
         if self._endpoint is None:

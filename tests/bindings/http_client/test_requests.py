@@ -15,8 +15,8 @@ from by_hand import Accepted, Request, initialized, json_reply, plain, result
 from flags import Flag, turn
 from mcp_sansio import (
     ClientConfig,
-    ConnectionLost,
     Exchange,
+    HeadersFailed,
     Known,
     Registry,
     ServerError,
@@ -163,13 +163,37 @@ async def test_a_function_of_headers_that_fails_is_that_calls_error(
     server = recording(done)
     async with beginning(server, headers=token) as client:
         await client.call_tool("bake")
-        with pytest.raises(ConnectionLost, match="no token today") as failed:
+        with pytest.raises(HeadersFailed, match=_headers_failed(r"LookupError\('no token today'\)")) as failed:
             await client.call_tool("bake")
         assert isinstance(failed.value.__cause__, LookupError)
-        with pytest.raises(ConnectionLost, match="the header Authorization must be a string"):
+        with pytest.raises(
+            HeadersFailed, match=_headers_failed(r"ValueError\(.the header Authorization must be a str.*")
+        ):
             await client.call_tool("bake")
         await client.call_tool("bake")
     assert [request.headers["authorization"] for request in server.requests] == ["Bearer 1", "Bearer 2"]
+
+
+def _headers_failed(why: str) -> str:
+    return f"^the function that gives the headers failed: {why}$"
+
+
+@pytest.mark.parametrize(
+    "known", [None, *(Known(version) for version in speak.VERSIONS), Known(speak.VERSIONS[-1], True)]
+)
+async def test_a_function_of_headers_that_fails_is_the_error_whatever_was_to_be_sent(
+    http_client: HttpClient, recording: Calling, calling: Calling, known: Known | None
+) -> None:
+    def token() -> dict[str, Any]:
+        raise LookupError("no token today")
+
+    server = recording(done)
+    async with calling(server.url, None, known=known, headers=token) as client:
+        for _ in range(2):
+            with pytest.raises(HeadersFailed, match=_headers_failed(r"LookupError\('no token today'\)")) as failed:
+                await client.call_tool("bake")
+            assert isinstance(failed.value.__cause__, LookupError)
+    assert server.requests == []
 
 
 async def test_what_cannot_be_a_header_or_a_url_is_refused_at_once(http_client: HttpClient) -> None:
