@@ -72,6 +72,8 @@ class Bound(msgspec.Struct, frozen=True, eq=False):
     is_async: bool
     exchange_param: str | None
     dependencies: Mapping[str, Any]
+    #: Whether ``await fn(**parse(arguments))`` is all: an ``async def`` that takes its arguments and nothing else.
+    is_direct: bool
     #: Gives the keyword arguments of `fn` for the JSON object of a call's arguments, without the exchange and the
     #: dependencies. Raises `ArgumentsInvalid` with every fault. Properties that are not declared are ignored, unless
     #: the schema says otherwise.
@@ -139,6 +141,7 @@ class Bound(msgspec.Struct, frozen=True, eq=False):
             is_async=signature.is_async,
             exchange_param=exchange,
             dependencies=dependencies,
+            is_direct=signature.is_async and exchange is None and not dependencies,
             parse=parse,
             structured=structured,
         )

@@ -38,7 +38,8 @@ class Call(Struct, eq=False):
     `target` is what it is about: a tool's or prompt's name, a resource's URI. `arguments` are those of a tool or a
     prompt; `params` the whole params object, for what only one operation reads. `answers` holds the client's raw
     answers by key, `state` what the previous attempt left (set by the dispatcher once `request_state` is verified).
-    `adapter` renders the reply; only flags of it may be read here.
+    `adapter` renders the reply; only flags of it may be read here. `tool` is the declaration of the tool that it is of,
+    once that was looked up.
     """
 
     operation: Operation
@@ -53,6 +54,7 @@ class Call(Struct, eq=False):
     answers: Mapping[str, JSON] = {}
     request_state: JSON = None
     state: JSON = None
+    tool: Any = None
 
 
 class DecodeFailure(Struct, frozen=True):

@@ -24,11 +24,10 @@ from .operation import HANDLED, Operation
 from .outcome import Failure, FailureKind, NeedInput, NeedsInput, Outcome, Rejected, Value
 from .registry import Registry
 from .request_state import StateCodec
-from .results import Unfit, completion_result, prompt_result, resource_result, tool_result
+from .results import Unfit, completion_result, prompt_result, resource_result, tool_error, tool_result
 from .runtime import Runtime
-from .specs import CompletionRequest, PromptSpec, ResourceSpec, Spec
+from .specs import CompletionRequest, PromptSpec, ResourceSpec, Spec, ToolSpec
 from .storage import STORE_FAULT, StoreFull, StoreUnavailable
-from .types import CallToolResult, TextContent
 from .wire.json import fault_of
 from .wording import short
 
@@ -126,11 +125,27 @@ class Dispatcher:
         logger.error("%s %r failed", call.operation, call.target, exc_info=error)
         return Failure(FailureKind.INTERNAL, HANDLER_FAULT)
 
-    def run(self, run: Run) -> Awaitable[Outcome]:
-        """To be awaited for the outcome of a call.
+    async def run(self, run: Run) -> Outcome:
+        """The outcome of a call.
 
-        What that raises has to be given to `outcome_of`, unless it cancels the task.
+        What it raises has to be given to `outcome_of`, unless it cancels the task.
         """
+        call = run.call
+        tool = call.tool
+        if tool is None:
+            tool = call.tool = call.adapter.tool_of(call, self.registry)
+        if tool is None or not tool.bound.is_direct or call.answers or call.request_state is not None:
+            return await self._run_at_length(run)
+        # Most calls are of a tool that takes nothing but its arguments: all that the others may need is left out here.
+        try:
+            return Value(tool_result(tool, await tool.bound.fn(**tool.bound.parse(call.arguments))))
+        except NeedInput as asked:
+            needed = asked
+        except (Exception, SystemExit) as error:
+            return _tool_failure(tool, error)
+        return await self._run(run, needed)
+
+    def _run_at_length(self, run: Run) -> Awaitable[Outcome]:
         call = run.call
         if call.request_state is not None or call.answers or not RESERVED_ARGUMENTS.isdisjoint(call.arguments):
             return self._run_on(run)
@@ -151,16 +166,19 @@ class Dispatcher:
             await self._attempts.put_back(call, run.principal, left)
         return outcome
 
-    async def _run(self, run: Run) -> Outcome:
+    async def _run(self, run: Run, needed: NeedInput | None = None) -> Outcome:
+        """Run a call until it has an outcome. `needed` is what its handler asked for already."""
         attempt, asked = _RUN[run.call.operation], 0
         outcome: Outcome | None = None
         try:
             while outcome is None:
-                try:
-                    outcome = await attempt(self, run)
-                except NeedInput as needed:
+                if needed is not None:
                     asked += 1
                     await self._push(run, needed, asked)
+                try:
+                    outcome = await attempt(self, run)
+                except NeedInput as more:
+                    needed = more
         except BaseException as error:
             if run.scope is not None:
                 await run.scope.close(error)
@@ -200,25 +218,13 @@ class Dispatcher:
         return NeedsInput(dict(needed.requests), token, in_arguments=asker.rides_in_arguments(needed.requests))
 
     async def _call_tool(self, run: Run) -> Outcome:
-        call = run.call
-        spec = self.registry.tools.get(call.target or "")
-        if spec is None or not call.adapter.offers(spec):
+        call, spec = run.call, run.call.tool
+        if spec is None:
             return Failure(FailureKind.UNKNOWN_TARGET, f"there is no tool named {short(call.target or '')!r}")
         try:
-            value = await self._invoked(run, spec, spec.bound.parse(call.arguments))
-            return Value(value if type(value) is str and spec.output_schema is None else tool_result(spec, value))
-        except ArgumentsInvalid as invalid:
-            return Value(_tool_error(_arguments_text(invalid)))
-        except ToolError as error:
-            return Value(_tool_error(str(error)))
-        except Unfit as unfit:
-            logger.error("tool %r returned what cannot be sent: %s", spec.name, unfit)
-            return Value(_tool_error(TOOL_FAULT))
-        except (StoreFull, StoreUnavailable):
-            raise  # not the tool's fault, and worth another attempt
-        except (Exception, SystemExit):
-            logger.exception("tool %r failed", spec.name)
-            return Value(_tool_error(TOOL_FAULT))
+            return Value(tool_result(spec, await self._invoked(run, spec, spec.bound.parse(call.arguments))))
+        except (Exception, SystemExit) as error:
+            return _tool_failure(spec, error)
 
     async def _read_resource(self, run: Run) -> Outcome:
         call = run.call
@@ -293,10 +299,7 @@ class Dispatcher:
             return self._invoked_in_scope(run, spec, arguments)
         if bound.exchange_param is not None:
             arguments[bound.exchange_param] = run.exchange
-        if bound.is_async:
-            made: Awaitable[Any] = bound.fn(**arguments)
-            return made
-        return self._started(bound.fn, arguments, is_async=False, blocking=spec.blocking)
+        return self._started(bound.fn, arguments, is_async=bound.is_async, blocking=spec.blocking)
 
     async def _invoked_in_scope(self, run: Run, spec: Spec, arguments: dict[str, Any]) -> Any:
         bound = spec.bound
@@ -355,14 +358,25 @@ def _check_need(needed: NeedInput) -> None:
         raise ValueError("NeedInput asks nothing and leaves no state: the call could never go on") from None
 
 
-def _tool_error(text: str) -> CallToolResult:
-    return CallToolResult((TextContent(text),), is_error=True)
+def _tool_failure(spec: ToolSpec, error: BaseException) -> Outcome:
+    """What becomes of a call whose tool raised `error`. A store's is no fault of the tool, and raised."""
+    if isinstance(error, StoreFull | StoreUnavailable):
+        raise error
+    if isinstance(error, ArgumentsInvalid):
+        return Value(tool_error(_arguments_text(error)))
+    if isinstance(error, ToolError):
+        return Value(tool_error(str(error)))
+    if isinstance(error, Unfit):
+        logger.error("tool %r returned what cannot be sent: %s", spec.name, error)
+    else:
+        logger.error("tool %r failed", spec.name, exc_info=error)
+    return Value(tool_error(TOOL_FAULT))
 
 
 def _refusal(failure: Failure) -> Outcome:
     # Who gets arguments wrong called the tool all the same (server/tools, "Error Handling").
     if failure.kind is FailureKind.INVALID_ARGUMENTS:
-        return Value(_tool_error(f"Invalid arguments: {failure.message}"))
+        return Value(tool_error(f"Invalid arguments: {failure.message}"))
     return failure
 
 

@@ -65,8 +65,9 @@ class Registry:
         self.info = Implementation(
             name=name, version=version, title=title, description=description, website_url=website_url, icons=icons
         )
-        #: `info` as each revision shows it, by the revision's name. Adapters put it here.
+        # By revision: how `info` is shown, and what is around the id and the text of a result. Adapters put it here.
         self.shown_info: dict[str, dict[str, JSON]] = {}
+        self.around_text: dict[str, tuple[bytes, ...]] = {}
         self.instructions = instructions
         self.ask_in_arguments = ask_in_arguments
         self.page_size = page_size

@@ -32,12 +32,14 @@ class Unfit(Exception):
     """A handler returned what cannot be sent. The text says what, for the log."""
 
 
-def tool_result(spec: ToolSpec, value: Any) -> CallToolResult:
+def tool_result(spec: ToolSpec, value: Any) -> CallToolResult | str:
     """The result of a tool that returned `value`. Raises `Unfit`, also for what is in it and is not JSON.
 
     Where an output schema is declared, the value is the structured content, mirrored as text for clients that read only
-    text (server/tools, "Structured Content").
+    text (server/tools, "Structured Content"). A text is its own result, which spares records.
     """
+    if type(value) is str and spec.output_schema is None:
+        return value
     result = _whole_tool_result(spec, value) if isinstance(value, CallToolResult) else _plain_tool_result(spec, value)
     if result.structured_content is not UNSET:
         fault = fault_of(result.structured_content)
@@ -49,6 +51,11 @@ def tool_result(spec: ToolSpec, value: Any) -> CallToolResult:
         _check_block(block)
     _check("_meta", result.meta)
     return result
+
+
+def tool_error(text: str) -> CallToolResult:
+    """The result of a tool that failed, with what the peer is told of it."""
+    return CallToolResult((TextContent(text),), is_error=True)
 
 
 def _check(where: str, value: Mapping[str, JSON] | None) -> None:

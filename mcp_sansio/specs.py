@@ -48,6 +48,9 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     since: str | None = None
     blocking: bool = True
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name!r}>"
+
 
 # `dict` is for the cached properties.
 class ToolSpec(Spec, frozen=True, kw_only=True, eq=False, dict=True):

@@ -10,12 +10,14 @@ import pytest
 
 import support
 from mcp_sansio import (
+    AdapterSet,
     Answer,
     AnswerAction,
     ClientInfo,
     Exchange,
     NeedInput,
     Registry,
+    ServerError,
     elicit,
     elicit_accept,
     elicit_decline,
@@ -425,6 +427,28 @@ def test_a_question_is_put_anew_by_need_input(version: str) -> None:
     with connect(registry, version, on_ask=answer) as client:
         result: Any = client.call_tool("insist")
     assert (result.content[0].text, asked) == ("0", ["Age?", "Again: age?", "Again: age?"])
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_who_takes_no_exchange_may_ask_by_need_input(version: str) -> None:
+    registry, runs = Registry("s", "1"), []
+
+    @registry.tool
+    async def purge(what: list[str]) -> str:
+        """Ask twice, and spoil the arguments."""
+        runs.append(what.pop())
+        if len(runs) < 3:
+            raise NeedInput({f"q{len(runs)}": elicit("Sure?")})
+        return runs[-1]
+
+    adapter = AdapterSet.default().by_version[version]
+    with connect(registry, version, on_ask=lambda request: elicit_accept()) as client:
+        if adapter.can_ask or adapter.can_push_ask:
+            result: Any = client.call_tool("purge", {"what": ["all"]})
+            assert (result.content[0].text, runs) == ("all", ["all"] * 3)
+        else:
+            with pytest.raises(ServerError, match="has no way to ask"):
+                client.call_tool("purge", {"what": ["all"]})
 
 
 DEFAULTS: list[tuple[Any, Any, str]] = [

@@ -108,6 +108,11 @@ class Adapter(Descriptions, ClientRole):
             return False
         return not (self.shape.simplifies_schemas and isinstance(spec, ToolSpec) and spec.simple_input_schema is None)
 
+    def tool_of(self, call: Call, registry: Registry) -> ToolSpec | None:
+        """The tool that `call` is of, if there is one and this revision is offered it."""
+        spec = registry.tools.get(call.target or "") if call.operation is Operation.CALL_TOOL else None
+        return spec if spec is not None and self.offers(spec) else None
+
     def can_carry(self, request: InputRequest) -> bool:
         """Whether the revision has a form for the question `request`, where it puts questions to clients at all."""
         return True
@@ -183,11 +188,12 @@ class Adapter(Descriptions, ClientRole):
         meta = params.get("_meta")
         token = meta.get("progressToken") if isinstance(meta, dict) else None
         target = TARGET.get(operation)
+        arguments = params.get("arguments")
         return Call(
             operation,
             envelope.id,
             params[target] if target else None,
-            params.get("arguments") or {},
+            arguments if type(arguments) is dict else {},  # where there are none, nobody looked at them
             params,
             client,
             self,
@@ -199,15 +205,16 @@ class Adapter(Descriptions, ClientRole):
 
     def encode(self, call: Call, registry: Registry, outcome: Outcome) -> bytes:
         """The response to `call`: the same bytes whether they travel as a JSON body, an event or a line."""
-        assert call.id is not None
         if isinstance(outcome, Value):
             result = outcome.result
             if type(result) is str:
-                head, tail = registry.rendered((self.version, str), self._around_text, call, registry)
-                return encode_result(call.id, head, encode(result), tail)
+                before, between, behind = registry.around_text.get(self.version) or self._around_text(registry)
+                return b"".join((before, encode(call.id), between, encode(result), behind))
+            assert call.id is not None
             if isinstance(result, ListPage):
                 return encode_result(call.id, self._cached_page(call, registry, result))
             return encode_response(call.id, self.encode_value(call, registry, result))
+        assert call.id is not None
         if isinstance(outcome, NeedsInput):
             return encode_response(call.id, self.encode_input_required(call, registry, outcome))
         return self.encode_failure(call.id, outcome)
@@ -236,24 +243,21 @@ class Adapter(Descriptions, ClientRole):
         return body
 
     def _cached_page(self, call: Call, registry: Registry, page: ListPage) -> bytes:
-        def render() -> bytes:
-            return encode(self._list_page(call, registry, page))
-
         # By what is on it and not by the cursor: a peer can make up any number of cursors, but not of pages. What is
         # declared in a thread meanwhile makes it another page, since later declarations have greater serials.
         specs = page.specs
         ends = (specs[0].serial, specs[-1].serial) if specs else ()
         key = (self.version, call.operation, ends, len(specs), page.next_cursor)
-        rendered: bytes = registry.rendered(key, render)
+        rendered: bytes = registry.rendered(key, self._list_page, call, registry, page)
         return rendered
 
-    def _list_page(self, call: Call, registry: Registry, page: ListPage) -> dict[str, JSON]:
+    def _list_page(self, call: Call, registry: Registry, page: ListPage) -> bytes:
         member, describe = _LISTS[call.operation]
         project: Callable[[Any, Registry], Any] = getattr(self, describe)
         body: dict[str, JSON] = {member: [project(spec, registry) for spec in page.specs]}
         if page.next_cursor is not None:
             body["nextCursor"] = page.next_cursor
-        return self.finished(body, registry, registry.list_cache)
+        return encode(self.finished(body, registry, registry.list_cache))
 
     def _described(self, call: Call, registry: Registry, described: Described) -> dict[str, JSON]:
         raise NotImplementedError
@@ -272,15 +276,14 @@ class Adapter(Descriptions, ClientRole):
             body["_meta"] = dict(result.meta)
         return self.finished(body, registry)
 
-    def _text_result(self, call: Call, registry: Registry, text: str) -> dict[str, JSON]:
-        # Nearly every tool returns a text, and every revision can hold one: it spares 3 µs to make no records of it.
-        return self.finished({"content": [{"type": "text", "text": text}]}, registry)
+    def _around_text(self, registry: Registry) -> tuple[bytes, ...]:
+        """What is around the id and the text in a response whose result is a text: the same in every one.
 
-    def _around_text(self, call: Call, registry: Registry) -> tuple[bytes, bytes]:
-        """What comes before a text and behind it in the result that it is: the same in every call."""
-        whole = encode(self._text_result(call, registry, SPLICE))
-        head, _, tail = whole.partition(encode(SPLICE))
-        return head, tail
+        Nearly every tool returns a text, and every revision can hold one: it spares 3 µs to make no records of it.
+        """
+        result = self.finished({"content": [{"type": "text", "text": SPLICE}]}, registry)
+        around = registry.around_text[self.version] = tuple(encode_response(SPLICE, result).split(encode(SPLICE), 2))
+        return around
 
     def _holds_structured(self, value: JSON) -> bool:
         allowed = self.shape.structured_content
@@ -359,7 +362,6 @@ _ENCODERS: Mapping[type, str] = {
     Described: "_described",
     Empty: "_empty",
     Listening: "_listening_ended",
-    str: "_text_result",
     CallToolResult: "_tool_result",
     ReadResourceResult: "_resource_result",
     GetPromptResult: "_prompt_result",

@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("mcp_sansio")
 
-_RUNNING, _FINISH = CallState.RUNNING, CallInput.FINISH
+# From any other state nothing leads on.
+_RUNNING = CallState.RUNNING
+_ANSWERED, _CANCELLED = CALL[_RUNNING][CallInput.FINISH], CALL[_RUNNING][CallInput.CANCEL]
 
 
 class Outlet(Protocol):
@@ -132,42 +134,42 @@ class RunningCall(Struct, eq=False):
 
     async def run(self) -> None:
         """Run the handler and reply. Nothing is raised but what cancels the task, and then the call is settled too."""
-        dispatcher = self.server.dispatcher
         try:
-            outcome = await dispatcher.run(self)
+            outcome = await self.server.dispatcher.run(self)
         except HANDLER_ERRORS as error:
-            outcome = dispatcher.outcome_of(self.call, error)
+            outcome = self.server.dispatcher.outcome_of(self.call, error)
         except BaseException:
             self.finish(Failure(FailureKind.INTERNAL, "the call was interrupted"))
             raise
         finally:
-            # They point back here: without the way there, all are freed when the call is over.
-            self._asker = self._exchange = self.scope = None
+            if self._asker is not None:
+                # They point back here: without the way there, all are freed when the call is over.
+                self._asker = self._exchange = self.scope = None
         self.finish(outcome)
 
     def finish(self, outcome: Outcome) -> None:
         """Reply with `outcome`, unless the call is over."""
-        was, self.state = self.state, CALL[self.state][_FINISH]
-        if was is not _RUNNING:
+        if self.state is not _RUNNING:
             return
+        self.state = _ANSWERED
         if self._questions:
             self._withdraw(self._questions, "the call that asked is over")
-        call, registry, outlet = self.call, self.server.registry, self.outlet
+        call = self.call
         try:
-            message = call.adapter.encode(call, registry, outcome)
+            message = call.adapter.encode(call, self.server.registry, outcome)
         except (TypeError, ValueError, RecursionError):
             # What a handler put in a result (a `meta`, say) may not be JSON; only encoding can tell.
             logger.exception("the result of %s %r cannot be encoded", call.operation, call.target)
             outcome = Failure(FailureKind.INTERNAL, HANDLER_FAULT)
-            message = call.adapter.encode(call, registry, outcome)
-        outlet.reply(self, message, outcome if isinstance(outcome, Failure) else None)
-        outlet.wake()
+            message = call.adapter.encode(call, self.server.registry, outcome)
+        self.outlet.reply(self, message, outcome if isinstance(outcome, Failure) else None)
+        self.outlet.wake()
 
     def cancel(self) -> None:
         """Give the call up: no reply, what it asked is withdrawn, its task to be cancelled."""
-        was, self.state = self.state, CALL[self.state][CallInput.CANCEL]
-        if was is not _RUNNING:
+        if self.state is not _RUNNING:
             return
+        self.state = _CANCELLED
         self._withdraw(self._questions, "the call that asked was cancelled")
         if self._cancelled is not None:
             self._cancelled.set()

@@ -8,6 +8,7 @@ wholly like that goes their way. This took half of what the core does for a call
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any, Literal
 
 import msgspec
@@ -17,10 +18,16 @@ from msgspec.structs import replace
 from mcp_sansio.call import NOBODY, Call
 from mcp_sansio.operation import Operation
 from mcp_sansio.registry import Registry
+from mcp_sansio.specs import ToolSpec
 
-_ABSENT = Raw(b"")
-# A number is found in bytes in a fifth of the time that a piece is counted in.
-_BRACKET, _BACKSLASH = ord("["), ord("\\")
+# JSON of so many levels: arguments that are of a type need no look at how deep they are.
+_Json0 = str | int | float | bool | None
+_Json1 = _Json0 | list[_Json0] | dict[str, _Json0]
+_Json2 = _Json0 | list[_Json1] | dict[str, _Json1]
+_Json3 = _Json0 | list[_Json2] | dict[str, _Json2]
+_Json4 = _Json0 | list[_Json3] | dict[str, _Json3]
+#: The levels that a request with such arguments may have.
+_DEPTH = 7
 
 
 class _Params(Struct, frozen=True, forbid_unknown_fields=True):
@@ -29,8 +36,8 @@ class _Params(Struct, frozen=True, forbid_unknown_fields=True):
     name: str | UnsetType = UNSET
     uri: str | UnsetType = UNSET
     cursor: str | UnsetType = UNSET
-    arguments: dict[str, Any] | UnsetType = UNSET
-    meta: Raw = msgspec.field(name="_meta", default=_ABSENT)
+    arguments: dict[str, _Json4] | UnsetType = UNSET
+    meta: Raw = msgspec.field(name="_meta", default=Raw(b""))
 
 
 class _Request(Struct, frozen=True, forbid_unknown_fields=True):
@@ -41,6 +48,13 @@ class _Request(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 _decode = msgspec.json.Decoder(_Request).decode
+#: All of a request but its id, its `_meta` and what its arguments are; of those, whether there are any.
+_about = attrgetter("method", "params.name", "params.uri", "params.cursor", "params.arguments.__class__")
+#: What the letters of a member's name may be spelled with, by who has one to hide.
+_ESCAPE = b"\\u00"
+#: What comes of a body that is not to be remembered. The last are of what is no ``bytes``: whoever reads it next takes
+#: it, or says what is wrong.
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, AttributeError, TypeError, BufferError)
 #: What clients repeat, of which no rule but a tool's own looks at the arguments.
 _REPEATED = frozenset(
     {
@@ -72,14 +86,13 @@ class Familiar:
 
         It never raises: what is wrong with a body is for the rules to say.
         """
-        if not self._known or self._may_be_deep(body):
-            return None
         try:
             request = _decode(body)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            key = place, _about(request), bytes(request.params.meta), body.count(b"_meta"), _ESCAPE in body
+        except _UNREADABLE:
             return None
-        like = self._known.get(_key(place, request))
-        if like is None or _may_hide(body, request):
+        like = self._known.get(key)
+        if like is None:
             return None
         arguments = request.params.arguments
         if arguments is UNSET:
@@ -89,55 +102,42 @@ class Familiar:
     def remember(self, place: object, body: bytes, call: Call) -> None:
         """`body` was sound, and came to `call`, which nobody has touched yet."""
         known = self._known  # first: what is declared from now on, in a thread say, starts another collection
-        if call.operation not in _REPEATED or len(body) > _MAX_SIZE or _is_new_each_time(call):
+        if type(body) is not bytes or call.operation not in _REPEATED or _is_new_each_time(call) or self._is_much(body):
             return
-        if self._may_be_deep(body):  # `recall` would not look for it
-            return
-        spec = self._registry.tools.get(call.target or "")
-        if spec is not None and spec.headers:  # which have to be compared with the arguments each time
+        tool = call.adapter.tool_of(call, self._registry)
+        # Headers of its own have to be compared with the arguments each time.
+        if call.operation is Operation.CALL_TOOL and (tool is None or tool.headers):
             return
         try:
-            key = _key(place, _decode(body))
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            request = _decode(body)
+        except _UNREADABLE:
+            return
+        meta, named = bytes(request.params.meta), body.count(b"_meta")
+        # The decoder takes the last `_meta`, and looks whether that alone is JSON: there must not be another one.
+        if named != (meta != b"") or _ESCAPE in body:
             return
         if len(known) >= _MOST:
             known.pop(next(iter(known)))  # the oldest makes room
-        known[key] = _without_its_own(call)
+        known[place, _about(request), meta, named, False] = _without_its_own(call, tool)
 
-    def _may_be_deep(self, body: bytes) -> bool:
-        try:
-            return body.count(b"{") + (body.count(b"[") if _BRACKET in body else 0) > self._max_depth
-        except (AttributeError, TypeError):  # no ``bytes``: whoever reads it next takes it, or says what is wrong
-            return True
+    def _is_much(self, body: bytes) -> bool:
+        """Whether `body` is too much to keep: a bracket costs thirty times its byte. No limit may be under `_DEPTH`."""
+        brackets = body.count(b"{") + body.count(b"[")
+        return len(body) > _MAX_SIZE or brackets > self._max_depth or self._max_depth < _DEPTH
 
     def forget(self) -> None:
         """The declarations have changed, and with them what is checked of a call."""
         self._known = {}
 
 
-def _key(place: object, request: _Request) -> tuple[Any, ...]:
-    """All of a request but its id and what its arguments are."""
-    params = request.params
-    about = (request.method, params.name, params.uri, params.cursor, params.arguments is UNSET)
-    return place, bytes(params.meta), about
-
-
-def _may_hide(body: bytes, request: _Request) -> bool:
-    """Whether `body` may have a second `_meta`: the decoder takes the last, and looks whether that alone is JSON.
-
-    Nobody escapes a letter but who has one to hide.
-    """
-    return body.count(b"_meta") > (request.params.meta is not _ABSENT) or (_BACKSLASH in body and b"\\u00" in body)
-
-
 def _is_new_each_time(call: Call) -> bool:
     return call.progress_token is not None or call.request_state is not None or bool(call.answers)
 
 
-def _without_its_own(call: Call) -> Call:
-    """What calls like `call` have in common with it: nothing else of a client is to outlive its call."""
+def _without_its_own(call: Call, tool: ToolSpec | None) -> Call:
+    """What calls like `call`, of `tool`, have in common: nothing else of a client is to outlive its call."""
     params = {**call.params, "arguments": {}} if "arguments" in call.params else call.params
-    common = replace(call, arguments={}, params=params)
+    common = replace(call, arguments={}, params=params, tool=tool)
     if call.adapter.has_handshake:
         common.client, common.log_level = NOBODY, None
     return common

@@ -157,6 +157,17 @@ def test_a_depth_of_the_operators_own(version: str) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("arguments", [5, True, "x", ["mcpState"], [[1]], {"mcpState": 5}, None])
+def test_arguments_are_of_no_interest_to_what_takes_none(version: str, arguments: Any) -> None:
+    made = Registry("s", "1")
+    made.resource("test://x")(lambda: "text")
+    channel, speaker = Channel(version, made), Http(version, made)
+    params = {"uri": "test://x", "arguments": arguments}
+    for [answered] in (channel.request("resources/read", params), speaker.request("resources/read", params).messages):
+        assert answered["result"]["contents"] == [{"uri": "test://x", "text": "text"}]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("id", ["1", "01", "init-ä", "", 1, 0, -1, 9007199254740993, "x" * 200, "1.0"])
 def test_ids_keep_their_type(version: str, id: Any) -> None:
     channel, speaker = Channel(version, registry()), Http(version, registry())
