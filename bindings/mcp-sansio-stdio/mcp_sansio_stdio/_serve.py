@@ -15,7 +15,7 @@ from typing import Unpack
 
 from mcp_sansio import Registry, Runtime, Server, ServerOptions, StreamServing
 
-from ._eager import start
+from ._eager import starter
 from ._loop import Loop
 from ._threads import DaemonThreads
 from .descriptors import HasDescriptor, descriptor_of
@@ -112,7 +112,7 @@ async def _run(registry: Registry, source: int, sink: int, threads: DaemonThread
 def _serving(server: Server, source: int, sink: int) -> StreamServing:
     loop = asyncio.get_running_loop()
     means = Loop()
-    serving = StreamServing(server, means, start=partial(start, loop), logger=logging.getLogger("mcp_sansio_stdio"))
+    serving = StreamServing(server, means, start=starter(loop), logger=logging.getLogger("mcp_sansio_stdio"))
     attach(serving, means, source, sink)
     return serving
 
