@@ -78,7 +78,7 @@ class Driver(ResponseDriver):
             if self._has_all and parts and isinstance(parts[-1], End):
                 await self._send_parts(parts)  # mostly
             else:
-                await self._respond(parts or await self.take())
+                await self._respond(parts or await self._first_parts())
         except ConnectionError:
             self.disconnect()
         except BaseException:
@@ -124,6 +124,11 @@ class Driver(ResponseDriver):
             most -= len(self._piece_of(await self._receive()))
 
     # The response
+
+    async def _first_parts(self) -> list[Part]:
+        """The first parts, which are there without a look out for the client once a call is done at its first step."""
+        await self._loop.first_steps()
+        return await self.take()
 
     async def _respond(self, parts: list[Part]) -> None:
         """Send the response to its end; it begins with `parts`. Raises ``ConnectionError`` when the client has left."""

@@ -12,16 +12,18 @@ from typing import Any
 Start = Callable[[Any], "asyncio.Task[None]"]
 
 
-def starter(loop: asyncio.AbstractEventLoop) -> Start:
-    """What makes a task on `loop` of a coroutine, which has run up to its first wait.
+def starter(loop: asyncio.AbstractEventLoop) -> tuple[Start, bool]:
+    """What makes a task on `loop` of a coroutine, and whether that has run up to its first wait by then.
 
     asyncio has the means since 3.12. Before, the step that is scheduled is taken out of the loop's queue, where the
     loop has one of this name; elsewhere it has its turn as always.
     """
     if sys.version_info >= (3, 12):
-        return partial(asyncio.Task, loop=loop, eager_start=True)
+        return partial(asyncio.Task, loop=loop, eager_start=True), True
     ready: deque[Any] | None = getattr(loop, "_ready", None)
-    return partial(asyncio.Task, loop=loop) if ready is None else partial(_begun, loop, ready)
+    if ready is None:
+        return partial(asyncio.Task, loop=loop), False
+    return partial(_begun, loop, ready), True
 
 
 def _begun(loop: asyncio.AbstractEventLoop, ready: deque[Any], work: Any) -> asyncio.Task[None]:

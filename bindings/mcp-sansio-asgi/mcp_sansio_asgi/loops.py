@@ -28,6 +28,9 @@ class Loop(ServingLoop, Protocol):
     def sleep(self, seconds: float, /) -> Awaitable[object]:
         """Wait so many seconds."""
 
+    async def first_steps(self) -> None:
+        """Wait until the tasks that were started have taken their first steps, where `start` left that to the loop."""
+
     def run_sync(self, function: Callable[[], T], /) -> Awaitable[T]:
         """See `Runtime.run_sync`."""
 
@@ -45,12 +48,18 @@ class AsyncioLoop(LentLoop):
 
     def __init__(self) -> None:
         loop = asyncio.get_running_loop()
-        super().__init__(loop, now=time.monotonic, event=asyncio.Event, start=starter(loop), thread=get_ident)
+        start, self._is_eager = starter(loop)
+        super().__init__(loop, now=time.monotonic, event=asyncio.Event, start=start, thread=get_ident)
 
     @property
     def is_current(self) -> bool:
         """See `Loop.is_current`."""
         return asyncio.get_running_loop() is self.loop
+
+    async def first_steps(self) -> None:
+        """See `Loop.first_steps`."""
+        if not self._is_eager:
+            await asyncio.sleep(0)
 
     def run_sync(self, function: Callable[[], T], /) -> Awaitable[T]:
         """See `Runtime.run_sync`."""

@@ -71,6 +71,11 @@ class TrioLoop:
         """See `Loop.is_current`."""
         return trio.lowlevel.in_trio_run() and trio.lowlevel.current_trio_token() is self._token
 
+    async def first_steps(self) -> None:
+        """See `Loop.first_steps`. trio shuffles those whose turn it is, so the second turn comes after all of them."""
+        await trio.lowlevel.checkpoint()
+        await trio.lowlevel.checkpoint()
+
     def call_soon(self, callback: Callable[[], Any], /) -> None:
         """See `ServingLoop.call_soon`. Nothing happens where the run is over."""
         try:

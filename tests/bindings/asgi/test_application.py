@@ -243,6 +243,38 @@ def _whole(message: Any) -> Any:
     return incoming.get
 
 
+def _run_on_trio(body: Any) -> None:
+    support.need("trio").run(body)
+
+
+def _run_on_uvloop(body: Any) -> None:
+    with asyncio.Runner(loop_factory=support.need("uvloop").new_event_loop) as runner:
+        runner.run(body())
+
+
+def _run_on_asyncio(body: Any) -> None:
+    asyncio.run(body())
+
+
+@pytest.mark.parametrize("run", [_run_on_asyncio, _run_on_uvloop, _run_on_trio])
+def test_a_call_that_waits_for_nothing_has_nobody_look_out_for_its_client(run: Any) -> None:
+    """That is a task, and another read. A call's first step may be one of the loop's, which may shuffle them."""
+    app, message, said = Application(bakery()), calling("whoami"), Said()
+
+    async def serve() -> None:
+        for _ in range(32):
+            unread = [{"type": "http.disconnect"}, {"type": "http.request", "body": encode(message)}]
+
+            async def receive(unread: list[Any] = unread) -> Any:
+                return unread.pop()
+
+            await app(scope_of(message), receive, said.send)
+            assert len(unread) == 1
+
+    run(serve)
+    assert len(said.messages) == 64
+
+
 async def test_headers_may_be_lists() -> None:
     """ASGI has each as two items of any iterable, and those of some servers are lists."""
     app, message = Application(bakery()), calling("whoami")
