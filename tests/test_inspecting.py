@@ -223,6 +223,24 @@ class TestACall:
         run = Run("server", "--prompt", "greet", "name=1")
         assert (run.status, run.lines) == (0, ["user:", "  Greet 1, kind."])
 
+    @pytest.mark.parametrize("words", [["name=1", "tune=loud"], ['{"name": "1", "tune": "loud"}']])
+    def test_of_a_prompt_with_an_argument_that_there_is_not(self, words: list[str]) -> None:
+        run = Run("server", "--prompt", "greet", *words)
+        assert (run.status, run.lines) == (0, ["user:", "  Greet 1, kind."])
+        assert run.errors.getvalue() == "greet: there is no argument 'tune'; there are name, tone\n"
+
+    def test_of_a_prompt_with_an_argument_where_there_is_none(self) -> None:
+        registry = Registry("bakery", "1.0")
+        registry.prompt(name="hello")(lambda: "Say hello.")
+        run = Run("server", "--prompt", "hello", "name=1", registry=registry)
+        assert (run.status, run.lines) == (0, ["user:", "  Say hello."])
+        assert run.errors.getvalue() == "hello: it has no arguments\n"
+
+    def test_of_what_is_no_prompt(self) -> None:
+        run = Run("server", "--prompt", "nothing", "a=1")
+        assert (run.status, run.lines) == (1, [])
+        assert "nothing" in run.errors.getvalue()
+
     def test_of_a_resource(self) -> None:
         assert Run("server", "--read", "menu:today").lines == ["rye", "spelt"]
         assert Run("server", "--read", "loaf:1").lines == ["[binary, 4 bytes]"]

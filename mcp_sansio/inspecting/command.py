@@ -7,6 +7,7 @@ import json
 import logging
 import re
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from math import inf
 from typing import Any, TextIO
@@ -223,17 +224,22 @@ class _Session:
             name, *words = self._options.call
             schema = next((tool.input_schema for tool in await client.list_tools() if tool.name == name), None)
             arguments = arguments_of(words, schema)
-            doubt = doubt_of(arguments, schema)
-            if doubt is not None:  # what it means is for the server to say
-                self._terminal.warn(printable(f"{name}: {doubt}"))
+            self._doubt(name, arguments, schema)
             self._show_result(await client.call_tool(name, arguments))
         elif self._options.prompt:
             name, *words = self._options.prompt
-            self._show_result(await client.get_prompt(name, arguments_of(words, _TEXTS)))
+            texts = arguments_of(words, _TEXTS)
+            self._doubt(name, texts, await _schema_of_prompt(client, name) if texts else None)
+            self._show_result(await client.get_prompt(name, texts))
         elif self._options.read is not None:
             self._show_result(await client.read_resource(self._options.read))
         else:
             await self._describe(client)
+
+    def _doubt(self, name: str, arguments: Mapping[str, JSON], schema: Mapping[str, JSON] | None) -> None:
+        doubt = doubt_of(arguments, schema)
+        if doubt is not None:  # what it means is for the server to say
+            self._terminal.warn(printable(f"{name}: {doubt}"))
 
     # What is shown
 
@@ -303,6 +309,15 @@ class _Session:
     def _log(self, level: str, data: JSON, logger: str | None) -> None:
         text = data if isinstance(data, str) else encode(data).decode()
         self._terminal.warn(printable(f"{level}: {text}"))
+
+
+async def _schema_of_prompt(client: ClientApi, name: str) -> Mapping[str, JSON] | None:
+    """The arguments that a prompt has, as a tool's schema would say it; ``None`` for one that is not listed."""
+    with suppress(ServerError):
+        for prompt in await client.list_prompts():
+            if prompt.name == name:
+                return {"properties": {argument.name: {} for argument in prompt.arguments}}
+    return None
 
 
 #: All arguments of a prompt are text.
