@@ -274,9 +274,9 @@ class HttpTransaction:
         adapter = self.rendering
         self.respond_json(adapter.http_status(failure), adapter.encode_failure(self.message_id(), shown), headers)
 
-    def refuse_method(self) -> None:
+    def refuse_method(self, reason: str | None = None) -> None:
         """Answer 405, naming what is possible."""
-        failure = Failure(FailureKind.METHOD_NOT_ALLOWED, f"{self.method[:20]} is not possible here")
+        failure = Failure(FailureKind.METHOD_NOT_ALLOWED, reason or f"{self.method[:20]} is not possible here")
         self.refuse(failure, headers=(("Allow", self.allowed_methods()),))
 
     def start_stream(self) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from mcp_sansio.adapters.base import Adapter
 from mcp_sansio.changes import LIST_CHANGES, Change, ChangeKind
-from mcp_sansio.outcome import Failure, FailureKind, Rejected
+from mcp_sansio.outcome import Rejected
 
 from .http import HttpTransaction
 from .inquiry import Inquiry
@@ -84,7 +84,9 @@ class SessionStream:
             self._reader = LogReader(self._http, log)
 
     def _unknown(self) -> None:
-        self._http.refuse(no_such_stream().failure)
+        # A GET gets a stream or 405 ("Listening for Messages from the Server", 3). 404 would say that the session is
+        # gone, and have its client begin another ("Session Management", 3 and 4).
+        self._http.refuse_method("there is no stream of this session with that Last-Event-ID")
 
     def _start(self) -> None:
         self._http.start_stream()
@@ -178,9 +180,3 @@ class DistantReader:
         """End the response, but not the stream."""
         if not self._http.ended:
             self._http.end()
-
-
-def no_such_stream() -> Rejected:
-    """The refusal of an event that no stream of the session has: not any more, or never."""
-    text = "there is no stream of this session with that Last-Event-ID"
-    return Rejected(Failure(FailureKind.SESSION_NOT_FOUND, text))

@@ -165,7 +165,7 @@ def test_only_the_very_stream_of_the_very_session_is_lent(version: str) -> None:
     for speaker, last in wrong:
         refused = again(speaker, last)
         shop.simulation.advance(3)
-        assert (refused.status, refused.ended) == (404, True)
+        assert (refused.status, refused.ended) == (405, True)
         seen.add((refused.head, refused.body))
     assert len(seen) == 1
     assert refused.messages[0]["error"] == NO_STREAM
@@ -184,7 +184,7 @@ def test_a_stream_whose_worker_died_is_given_up_in_time(version: str) -> None:
     shop.simulation.advance(2.9)
     assert (waiting.head, waiting.ended) == (None, False)
     shop.simulation.advance(0.1)
-    assert (waiting.status, waiting.messages[0]["error"]) == (404, NO_STREAM)
+    assert (waiting.status, waiting.messages[0]["error"]) == (405, NO_STREAM)
     # The session goes on.
     assert speaker.request("tools/list").status == 200
 
@@ -205,7 +205,7 @@ def test_a_worker_that_dies_while_its_stream_is_read_elsewhere(version: str) -> 
     assert second.ended
     last = again(speaker, ids(response)[-1])
     shop.simulation.advance(3)
-    assert (last.status, last.messages[0]["error"]) == (404, NO_STREAM)
+    assert (last.status, last.messages[0]["error"]) == (405, NO_STREAM)
 
 
 @pytest.mark.parametrize("version", HANDSHAKE)
@@ -475,7 +475,7 @@ def test_after_a_restart_of_the_only_worker_a_session_listens_again(version: str
     fresh = again(speaker, last)
     assert (fresh.head, methods(fresh)) == (STREAM_HEAD, [*ALL_CHANGED, UPDATED])
     refused = again(speaker, ids(response)[-1])
-    assert (refused.status, refused.messages[0]["error"]) == (404, NO_STREAM)
+    assert (refused.status, refused.messages[0]["error"]) == (405, NO_STREAM)
 
 
 # The pair of endpoints ------------------------------------------------------------------------------------------------

@@ -315,7 +315,7 @@ def test_only_the_very_stream_of_the_very_session_is_replayed(version: str) -> N
     wrong += [(one, f"{stream}-{'9' * 30}"), (one, f"{stream}-²"), (one, f"{stream[:-1]}-1")]
     for speaker, last in wrong:
         refused = speaker.get(headers={"Last-Event-ID": last})
-        assert (refused.status, refused.ended) == (404, True)
+        assert (refused.status, refused.ended) == (405, True)
         error = {"code": -32600, "message": "there is no stream of this session with that Last-Event-ID"}
         assert refused.messages[0]["error"] == error
     assert texts(one.get(headers={"Last-Event-ID": held}))[-1] == "done"
@@ -382,7 +382,7 @@ def test_the_streams_of_calls_do_not_end_that_of_the_session(version: str) -> No
     assert ([message["method"] for message in stream.messages], stream.ended) == ([CHANGED["tools"]], False)
     # It is the oldest call that cannot be come back to.
     kept = [speaker.get(headers={"Last-Event-ID": ids(call)[0]}).status for call in calls]
-    assert kept == [404, 404, 404, 200]
+    assert kept == [405, 405, 405, 200]
 
 
 @pytest.mark.parametrize("version", HANDSHAKE)

@@ -66,7 +66,7 @@ async def test_the_worker_that_asked_is_killed(engine: str, engines: Engines, tm
             assert await answer(client, question) == 202
             gone = await client.send("GET", headers={"Last-Event-ID": last})
             assert (gone.status, gone.message["error"]["message"]) == (
-                404, "there is no stream of this session with that Last-Event-ID",
+                405, "there is no stream of this session with that Last-Event-ID",
             )  # fmt: skip
             for gate in ("other-1", "other-2"):
                 held.open_gate(gate)
