@@ -37,16 +37,19 @@ class Watchers:
     """Bound methods to call on every change, for as long as their objects live."""
 
     def __init__(self) -> None:
-        self._held: list[WeakMethod[Callable[[Change], None]]] = []
+        # By their ids, and never made anew: who is added by another thread meanwhile is not to get lost.
+        self._held: dict[int, WeakMethod[Callable[[Change], None]]] = {}
 
     def add(self, watcher: Callable[[Change], None]) -> None:
         """Call `watcher`, too."""
-        self._held.append(WeakMethod(watcher))
+        held = WeakMethod(watcher)
+        self._held[id(held)] = held
 
     def announce(self, change: Change) -> None:
         """Call all of them."""
-        self._held = [watcher for watcher in self._held if watcher() is not None]
-        for watcher in self._held:
-            call = watcher()
-            if call is not None:
+        for key, held in tuple(self._held.items()):
+            call = held()
+            if call is None:
+                self._held.pop(key, None)
+            else:
                 call(change)

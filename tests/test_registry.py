@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator
+from functools import partial
+from itertools import count
 from typing import Any
 
 import attrs
@@ -265,6 +268,46 @@ def test_a_watcher_is_not_kept_alive() -> None:
     del watcher
     registry.tool(nothing)
     assert seen == []
+
+
+def declared_while(registry: Registry, at: int, change: Callable[[], object]) -> bool:
+    """Announce a change, and have `change` happen at the instruction number `at` of that, as in another thread.
+
+    False where it ends before that.
+    """
+    instructions = iter(range(at + 1))
+
+    def trace(frame: Any, event: str, _: Any) -> Any:
+        if "mcp_sansio" not in frame.f_code.co_filename:
+            return None
+        frame.f_trace_opcodes = True
+        if event == "opcode" and next(instructions, None) == at:
+            sys.settrace(None)
+            change()
+        return trace
+
+    tracing = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        registry.resource_updated("a:a")
+    finally:
+        sys.settrace(tracing)
+    return next(instructions, None) is None
+
+
+def test_whoever_watches_from_any_moment_on_hears_of_the_next_change() -> None:
+    for at in count():
+        registry, early, late, gone = Registry("s", "1"), Watcher(), Watcher(), Watcher()
+        for watcher in (early, gone):
+            registry.watch(watcher.changed)
+        del watcher, gone
+        if not declared_while(registry, at, partial(registry.watch, late.changed)):
+            break
+        registry.resource_updated("b:b")
+        updated = [Change(ChangeKind.RESOURCE_UPDATED, uri) for uri in ("a:a", "b:b")]
+        assert early.seen == updated
+        assert late.seen in (updated, updated[1:]), at
+    assert at > 20, "there are so many moments at least"
 
 
 def test_what_is_rendered_is_kept_until_a_declaration_changes() -> None:

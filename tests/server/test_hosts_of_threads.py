@@ -51,7 +51,7 @@ def test_there_is_no_stream_of_a_session_and_the_rest_of_a_lost_one_is_still_to_
     refused = client.get()
     assert (refused.status, refused.header("allow")) == (405, "POST, OPTIONS")
     unknown = client.get(headers={"Last-Event-ID": "a-1"})
-    assert unknown.status == 404
+    assert unknown.status == 405
 
 
 @pytest.mark.parametrize("version", ENVELOPE)
