@@ -16,7 +16,6 @@ from msgspec import Struct
 from mcp_sansio.call import Call
 from mcp_sansio.dispatcher import RUN, Peer
 from mcp_sansio.events import Whole
-from mcp_sansio.operation import Operation
 from mcp_sansio.outcome import Failure
 from mcp_sansio.runtime import given_now
 from mcp_sansio.storage import Session
@@ -30,58 +29,19 @@ if TYPE_CHECKING:
     from .server import Server
     from .streamable import StreamableTransaction
 
-_CALL_TOOL = Operation.CALL_TOOL
 #: Starts a call: its coroutine may have run to its first wait, or to its end, when this returns.
 Start = Callable[[Call, Awaitable[None]], object]
 
 
-def response_at_once(asked: Asked, call: Call, start: Start) -> Whole | StreamableTransaction | None:
-    """The response to `call`, or what has taken over; ``None`` where nothing was done yet, and a transaction has to."""
-    session_id, adapter, server = asked.head.session_id, call.adapter, asked.server
-    if session_id is not None and adapter.has_handshake:
-        asked.held = _session_of(server, session_id, asked.principal)
-        if asked.held is None:
-            return None
-        opened = asked.held.opened
-        call.client, call.log_level = opened.client, opened.log_level
-    if call.operation in RUN:
-        return None if _streams_at_once(server, call) else asked.run(call, start)
-    outcome = server.dispatcher.immediate(call)
-    assert outcome is not None
-    failure = outcome if isinstance(outcome, Failure) else None
-    return asked.whole(call, adapter.encode(call, server.registry, outcome), failure)
-
-
-def _session_of(server: Server, session_id: str, principal: str | None) -> HttpSession | None:
-    """That session, if it is there and there is room in it for another call."""
-    if not server.asks_store_at_once:
-        return None
-    key = session_key(session_id, principal)
-    try:
-        record = given_now(server.store.get(key, ttl=server.config.session_ttl))
-    except Exception:
-        return None  # a transaction asks again, and tells of it
-    if record is None:
-        return None
-    live = server.session_used(session_id)
-    if live is not None and len(live.calls) >= server.config.max_calls:
-        return None
-    return HttpSession(session_id, server.opened.of(key, record), server, record)
-
-
-def _streams_at_once(server: Server, call: Call) -> bool:
-    spec = server.registry.tools.get(call.target or "") if call.operation is _CALL_TOOL else None
-    return spec is not None and (spec.streaming or spec.poll_after is not None)
-
-
 class Asked(Struct, eq=False):
-    """A request, and the `Outlet` of the call in it until that wants more than to reply.
+    """A request like one before, and the `Outlet` of the `call` in it until that wants more than to reply.
 
-    All but `server` and `head` are as in `HttpTransaction`.
+    All but `server`, `head` and `call` are as in `HttpTransaction`.
     """
 
     server: Server
     head: RequestHead
+    call: Call
     principal: str | None
     loopback: bool
     request: Any
@@ -92,21 +52,52 @@ class Asked(Struct, eq=False):
     _message: bytes | None = None
     _failure: Failure | None = None
 
-    def run(self, call: Call, start: Start) -> Whole | StreamableTransaction:
-        """Start `call`."""
+    def respond(self, start: Start) -> Whole | StreamableTransaction | None:
+        """The response, or what has taken over; ``None`` where nothing was done yet, and a transaction has to."""
+        call, session_id = self.call, self.head.session_id
+        if session_id is not None and call.adapter.has_handshake and not self._find_session(session_id):
+            return None
+        if call.operation in RUN:
+            tool = call.tool
+            streams = tool is not None and (tool.streaming or tool.poll_after is not None)
+            return None if streams else self._run(start)
+        outcome = self.server.dispatcher.immediate(call)
+        assert outcome is not None
+        message = call.adapter.encode(call, self.server.registry, outcome)
+        return self._whole(message, outcome if isinstance(outcome, Failure) else None)
+
+    def _find_session(self, session_id: str) -> bool:
+        """Whether that session is there, and in it room for another call."""
         server = self.server
-        deadline = server.runtime.now() + server.config.call_timeout
-        running = self._running = RunningCall(server, call, self, deadline)
+        if not server.asks_store_at_once:
+            return False
+        key = session_key(session_id, self.principal)
+        try:
+            record = given_now(server.store.get(key, ttl=server.config.session_ttl))
+        except Exception:
+            return False  # a transaction asks again, and tells of it
+        if record is None:
+            return False
+        live = server.session_used(session_id)
+        if live is not None and len(live.calls) >= server.config.max_calls:
+            return False
+        opened = server.opened.of(key, record)
+        self.call.client, self.call.log_level = opened.client, opened.log_level
+        self.held = HttpSession(session_id, opened, server, record)
+        return True
+
+    def _run(self, start: Start) -> Whole | StreamableTransaction:
+        server, call = self.server, self.call
+        running = self._running = RunningCall(server, call, self, server.runtime.now() + server.config.call_timeout)
         start(call, running.run())
         if self._engine is not None or self._message is None:
             return self._taken_over()
         self._running = None  # which points here
-        return self.whole(call, self._message, self._failure)
+        return self._whole(self._message, self._failure)
 
-    def whole(self, call: Call, message: bytes, failure: Failure | None) -> Whole:
-        """The response whose body is `message`, and which is about a `failure` if there is one."""
+    def _whole(self, message: bytes, failure: Failure | None) -> Whole:
         headers = (gate.JSON_HEADER, ("Content-Length", str(len(message))), *self.head.cors)
-        return Whole(200 if failure is None else call.adapter.http_status(failure), headers, message)
+        return Whole(200 if failure is None else self.call.adapter.http_status(failure), headers, message)
 
     def _taken_over(self) -> StreamableTransaction:
         """The transaction that goes on with the call instead of this."""

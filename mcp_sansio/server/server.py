@@ -21,7 +21,7 @@ from mcp_sansio.runtime import Runtime
 from mcp_sansio.storage import Hub, MemorySessionStore, SessionAccess, SessionStore
 from mcp_sansio.wire.headers import Headers
 
-from .at_once import Asked, Start, response_at_once
+from .at_once import Asked, Start
 from .config import Config
 from .connection import ServerConnection
 from .familiar import Familiar
@@ -183,8 +183,7 @@ class Server:
             if head.fault_of_post is None and head.accepts_json and len(body) <= self.config.max_message:
                 call = self.familiar.recall(head.place, body)
                 if call is not None:
-                    asked = Asked(self, head, principal, loopback, request, wake)
-                    given = response_at_once(asked, call, start)
+                    given = Asked(self, head, call, principal, loopback, request, wake).respond(start)
                     if given is not None:
                         return given
         engine = self.http_transaction(principal=principal, loopback=loopback, request=request, wake=wake)
