@@ -156,7 +156,7 @@ class Http:
         headers, body = prepared
         driver = self.driver
         given = self.server.respond("/mcp", Headers.of_bytes(headers), body, start=driver.start, loopback=True)
-        if type(given) is Whole:
+        if isinstance(given, Whole):
             return [Head(given.status, given.headers), Body(given.body)]
         self.engine = given
         driver.turn(given)

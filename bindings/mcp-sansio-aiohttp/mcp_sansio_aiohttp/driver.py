@@ -59,7 +59,7 @@ class Driver(ResponseDriver):
             request=request,
             wake=self.wake,
         )
-        if type(given) is Whole:
+        if isinstance(given, Whole):
             return web.Response(status=given.status, headers=given.headers, body=given.body)  # mostly
         self.engine = given
         return await self._drive(has_come_in=True)
