@@ -169,7 +169,7 @@ class _Check(msgspec.Struct):
         if id(info) in self._seen:
             return
         self._seen.add(id(info))
-        kind = type(info)
+        kind: type[mi.Type] = type(info)
         check = _CHECKS.get(kind)
         if check is not None:
             check(self, info, where)
