@@ -51,7 +51,6 @@ from .request_state import StateCodec, StoredState
 from .runtime import Runtime, run_in_place
 from .server.config import Config
 from .server.connection import ServerConnection
-from .server.http import HttpTransaction
 from .server.server import HttpServerOptions, Server, ServerOptions
 from .specs import CacheHint, CompletionRequest
 from .storage import (
@@ -132,6 +131,7 @@ if TYPE_CHECKING:
     from .sealed_state import SealedState
     from .server.blocking import BlockingTransaction
     from .server.channel_driver import ChannelDriver
+    from .server.http import HttpTransaction
     from .server.stream_api import StreamServing
 
 __all__ = [
@@ -283,6 +283,7 @@ _LATER = {
     ),
     "BlockingTransaction": "server.blocking",
     "ChannelDriver": "server.channel_driver",
+    "HttpTransaction": "server.http",
     "SealedState": "sealed_state",
     "StreamServing": "server.stream_api",
 }

@@ -11,7 +11,8 @@ from functools import lru_cache, partial
 from ipaddress import ip_address
 
 from mcp_sansio.outcome import Failure, FailureKind
-from mcp_sansio.wire.headers import Headers, accepts, is_printable, media_type, parse_host, parse_origin
+from mcp_sansio.wire.headers import Headers, accepts, is_printable, media_type
+from mcp_sansio.wire.hosts import parse_host, parse_origin
 
 JSON_TYPE, STREAM_TYPE = "application/json", "text/event-stream"
 JSON_HEADER = ("Content-Type", JSON_TYPE)

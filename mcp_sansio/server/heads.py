@@ -13,7 +13,8 @@ from msgspec import Struct
 from mcp_sansio.adapters.preamble import PIN, VERSION_HEADER
 from mcp_sansio.adapters.selection import AdapterSet
 from mcp_sansio.outcome import Failure, FailureKind
-from mcp_sansio.wire.headers import Headers, split_target
+from mcp_sansio.wire.headers import Headers
+from mcp_sansio.wire.hosts import split_target
 
 from . import gate
 from .config import Config

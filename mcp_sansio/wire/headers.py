@@ -1,6 +1,6 @@
-"""HTTP header fields and request targets: case-insensitive look-up, media types, hosts, origins, mirrored values.
+"""HTTP header fields: case-insensitive look-up, media types, mirrored values.
 
-Source: RFC 9110 sections 5, 7, 8.3 and 12.5.1; RFC 6454 section 6; basic/transports/streamable-http, "Value Encoding".
+Source: RFC 9110 sections 5, 8.3 and 12.5.1; basic/transports/streamable-http, "Value Encoding".
 """
 
 from __future__ import annotations
@@ -9,9 +9,7 @@ import base64
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
-from ipaddress import AddressValueError, IPv6Address
 from typing import Any, TypeVar, overload
-from urllib.parse import parse_qsl, unquote
 
 from .json import mend
 
@@ -24,9 +22,6 @@ __all__ = [
     "encode_value",
     "is_printable",
     "media_type",
-    "parse_host",
-    "parse_origin",
-    "split_target",
 ]
 
 _T = TypeVar("_T")
@@ -248,60 +243,3 @@ def _media_range(text: str) -> tuple[str, bool]:
     name, *parameters = (part.strip(" \t").lower() for part in text.split(";"))
     refused = any(_ZERO_WEIGHT.fullmatch(parameter) for parameter in parameters)
     return ("*/*" if name == "*" else name), not refused  # a lone * is what some HTTP stacks send
-
-
-# Hosts, origins and targets -------------------------------------------------------------------------------------------
-
-_HOST = re.compile(r"(?P<host>[A-Za-z0-9._-]+|\[(?P<ipv6>[0-9A-Fa-f:.]+)\])(?::(?P<port>[0-9]{1,5}))?")
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*")
-_DEFAULT_PORTS = {"http": 80, "https": 443}
-_MAX_PORT = 65535
-
-
-@lru_cache(maxsize=64)
-def parse_host(value: str) -> tuple[str, int | None] | None:
-    """The host, in lower case, and the port of a ``Host`` header; None where it is malformed.
-
-    An IPv6 address comes in its shortest form and in its brackets.
-    """
-    match = _HOST.fullmatch(value)
-    if match is None:
-        return None
-    host, ipv6, digits = match.group("host", "ipv6", "port")
-    port = int(digits) if digits else None
-    if port is not None and not 0 < port <= _MAX_PORT:
-        return None
-    if ipv6 is None:
-        return host.lower(), port
-    try:
-        return f"[{IPv6Address(ipv6)}]", port
-    except AddressValueError:
-        return None
-
-
-def parse_origin(value: str) -> tuple[str, str, int | None] | None:
-    """The scheme, host (as of :func:`parse_host`) and port of an ``Origin`` header; None for "null" and bad ones.
-
-    A port that is the scheme's own is given as None, since browsers leave it out.
-    """
-    scheme, _, authority = value.partition("://")
-    host = parse_host(authority)
-    if host is None or not _SCHEME.fullmatch(scheme):
-        return None
-    scheme = scheme.lower()
-    name, port = host
-    return scheme, name, None if port == _DEFAULT_PORTS.get(scheme) else port
-
-
-def split_target(target: str) -> tuple[str, dict[str, str]]:
-    """The path of a request target and its query, both percent-decoded. Of equal keys the first counts. Never raises.
-
-    A target in absolute form gives its path too.
-    """
-    path, _, query = target.partition("#")[0].partition("?")
-    if not path.startswith("/") and "://" in path:
-        path = "/" + path.partition("://")[2].partition("/")[2]
-    if not query:
-        return unquote(path), {}
-    pairs = parse_qsl(query, keep_blank_values=True)
-    return unquote(path), dict(reversed(pairs))

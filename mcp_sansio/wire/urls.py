@@ -12,7 +12,7 @@ from urllib.parse import quote, unquote, urljoin, urlsplit
 
 from msgspec import Struct
 
-from .headers import parse_origin
+from .hosts import parse_origin
 
 __all__ = ["Origin", "Target", "are_same_origin", "origin_of", "resolve", "target_of"]
 

@@ -14,7 +14,8 @@ import trio
 from mcp_sansio import HttpServerOptions, HttpTransaction, Registry, Server
 from mcp_sansio.driving import plain_errors
 from mcp_sansio.hosting import HttpRefusal, found_principal, is_loopback, keep_up
-from mcp_sansio.wire.headers import Headers, split_target
+from mcp_sansio.wire.headers import Headers
+from mcp_sansio.wire.hosts import split_target
 
 from .driver import Driver, Request
 from .http_server import HttpConnection, HttpLimits
