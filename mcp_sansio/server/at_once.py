@@ -19,13 +19,13 @@ from mcp_sansio.events import Whole
 from mcp_sansio.outcome import Failure
 from mcp_sansio.runtime import given_now
 from mcp_sansio.storage import Session
+from mcp_sansio.wire.headers import JSON_HEADER
 
-from . import gate
 from .calls import RunningCall
-from .heads import RequestHead
 from .sessions import NO_PEER, HttpSession, session_key
 
 if TYPE_CHECKING:
+    from .heads import RequestHead
     from .server import Server
     from .streamable import StreamableTransaction
 
@@ -96,7 +96,7 @@ class Asked(Struct, eq=False):
         return self._whole(self._message, self._failure)
 
     def _whole(self, message: bytes, failure: Failure | None) -> Whole:
-        headers = (gate.JSON_HEADER, ("Content-Length", str(len(message))), *self.head.cors)
+        headers = (JSON_HEADER, ("Content-Length", str(len(message))), *self.head.cors)
         return Whole(200 if failure is None else self.call.adapter.http_status(failure), headers, message)
 
     def _taken_over(self) -> StreamableTransaction:

@@ -11,11 +11,9 @@ from functools import lru_cache, partial
 from ipaddress import ip_address
 
 from mcp_sansio.outcome import Failure, FailureKind
-from mcp_sansio.wire.headers import Headers, accepts, is_printable, media_type
+from mcp_sansio.wire.headers import JSON_TYPE, STREAM_TYPE, Headers, accepts, is_printable, media_type
 from mcp_sansio.wire.hosts import parse_host, parse_origin
 
-JSON_TYPE, STREAM_TYPE = "application/json", "text/event-stream"
-JSON_HEADER = ("Content-Type", JSON_TYPE)
 ANY = "*"
 
 #: What a browser's script may read of a response (basic/transports names the headers).

@@ -15,7 +15,7 @@ from mcp_sansio.events import Body, CallCancelled, CallReceived, End, Event, Hea
 from mcp_sansio.outcome import Failure, FailureKind, Rejected
 from mcp_sansio.pieces import Pieces
 from mcp_sansio.types import RequestId
-from mcp_sansio.wire.headers import Headers
+from mcp_sansio.wire.headers import JSON_HEADER, STREAM_TYPE, Headers
 from mcp_sansio.wire.sse import encode_comment
 
 from . import gate
@@ -38,7 +38,7 @@ _REQUEST, _RECEIVED, _COMPLETE = ResponseInput.REQUEST, ResponseInput.RECEIVED, 
 _END = End()
 _CLOSING = Failure(FailureKind.UNAVAILABLE, "this server is shutting down")
 _STREAM_HEADERS = (
-    ("Content-Type", gate.STREAM_TYPE),
+    ("Content-Type", STREAM_TYPE),
     ("Cache-Control", "no-cache, no-transform"),
     ("X-Accel-Buffering", "no"),
 )
@@ -252,7 +252,7 @@ class HttpTransaction:
         """Send a whole response of JSON."""
         if self.state is not _ENDED:
             length = ("Content-Length", str(len(body)))
-            all_headers = (gate.JSON_HEADER, *headers, *self.extra_headers, length, *self.head.cors)
+            all_headers = (JSON_HEADER, *headers, *self.extra_headers, length, *self.head.cors)
             self._complete(Head(status, all_headers), Body(body), _END)
 
     @property

@@ -14,7 +14,10 @@ from typing import Any, TypeVar, overload
 from .json import mend
 
 __all__ = [
+    "JSON_HEADER",
+    "JSON_TYPE",
     "SECRET",
+    "STREAM_TYPE",
     "Headers",
     "accepts",
     "check_headers",
@@ -202,6 +205,10 @@ def check_headers(headers: Mapping[Any, Any]) -> None:
 
 
 # Media types ----------------------------------------------------------------------------------------------------------
+
+#: The forms of the messages of MCP over HTTP.
+JSON_TYPE, STREAM_TYPE = "application/json", "text/event-stream"
+JSON_HEADER = ("Content-Type", JSON_TYPE)
 
 _MEDIA_TYPE = re.compile(rf"{_TOKEN}/{_TOKEN}")
 _QUOTED = re.compile(r'"(?:[^"\\]+|\\.)*+"?', re.DOTALL)  # an unclosed one goes on to the end
