@@ -43,11 +43,15 @@ class Empty(Struct, frozen=True):
     """A result without content."""
 
 
-class ListPage(Struct, frozen=True):
-    """One page of a list: the declarations on it, and the cursor of the next one, or ``None``."""
+class ListPage(Struct):
+    """One page of a list: the declarations on it, and the cursor of the next one, or ``None``.
+
+    It is of one revision, whose adapter puts its JSON text into `text`.
+    """
 
     specs: tuple[Spec, ...]
     next_cursor: str | None
+    text: bytes | None = None
 
 
 class Listening(Struct, frozen=True):
@@ -95,8 +99,7 @@ class Immediate:
         cursor = call.params.get("cursor")
         if cursor is None:
             key = (call.adapter.version, call.operation, "first page")
-            first: ListPage = self._registry.rendered(key, self._page_after, 0, call, table)
-            return Value(first)
+            return Value(self._registry.rendered(key, self._page_after, 0, call, table))
         after = _serial_of(cursor)
         if after is None:
             return Failure(FailureKind.INVALID_PARAMS, "cursor was not given out by this server")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any
+from typing import Any, ClassVar, Self
 
 from msgspec import Struct
 
@@ -59,6 +59,7 @@ class Value(Struct, frozen=True):
     """A result. `result` is a record of `mcp_sansio.types`, or one of the dispatcher's own (a list page, say)."""
 
     result: Any
+    failure: ClassVar[None] = None
 
 
 class NeedsInput(Struct, frozen=True):
@@ -71,6 +72,7 @@ class NeedsInput(Struct, frozen=True):
     requests: Mapping[str, InputRequest]
     request_state: str | None = None
     in_arguments: bool = False
+    failure: ClassVar[None] = None
 
 
 class Failure(Struct, frozen=True):
@@ -79,6 +81,11 @@ class Failure(Struct, frozen=True):
     kind: FailureKind
     message: str
     data: JSON = None
+
+    @property
+    def failure(self) -> Self:
+        """Itself: of whatever a call came to, this is the failure, or ``None``."""
+        return self
 
 
 Outcome = Value | NeedsInput | Failure

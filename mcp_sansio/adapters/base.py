@@ -212,7 +212,7 @@ class Adapter(Descriptions, ClientRole):
                 return b"".join((before, encode(call.id), between, encode(result), behind))
             assert call.id is not None
             if isinstance(result, ListPage):
-                return encode_result(call.id, self._cached_page(call, registry, result))
+                return encode_result(call.id, result.text or self._cached_page(call, registry, result))
             return encode_response(call.id, self.encode_value(call, registry, result))
         assert call.id is not None
         if isinstance(outcome, NeedsInput):
@@ -248,8 +248,9 @@ class Adapter(Descriptions, ClientRole):
         specs = page.specs
         ends = (specs[0].serial, specs[-1].serial) if specs else ()
         key = (self.version, call.operation, ends, len(specs), page.next_cursor)
-        rendered: bytes = registry.rendered(key, self._list_page, call, registry, page)
-        return rendered
+        text: bytes = registry.rendered(key, self._list_page, call, registry, page)
+        page.text = text
+        return text
 
     def _list_page(self, call: Call, registry: Registry, page: ListPage) -> bytes:
         member, describe = _LISTS[call.operation]

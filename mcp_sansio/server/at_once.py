@@ -64,7 +64,7 @@ class Asked(Struct, eq=False):
         outcome = self.server.dispatcher.immediate(call)
         assert outcome is not None
         message = call.adapter.encode(call, self.server.registry, outcome)
-        return self._whole(message, outcome if isinstance(outcome, Failure) else None)
+        return self._whole(message, outcome.failure)
 
     def _find_session(self, session_id: str) -> bool:
         """Whether that session is there, and in it room for another call."""

@@ -162,7 +162,7 @@ class RunningCall(Struct, eq=False):
             logger.exception("the result of %s %r cannot be encoded", call.operation, call.target)
             outcome = Failure(FailureKind.INTERNAL, HANDLER_FAULT)
             message = call.adapter.encode(call, self.server.registry, outcome)
-        self.outlet.reply(self, message, outcome if isinstance(outcome, Failure) else None)
+        self.outlet.reply(self, message, outcome.failure)
         self.outlet.wake()
 
     def cancel(self) -> None:

@@ -88,10 +88,11 @@ class Familiar:
         """
         try:
             request = _decode(body)
-            key = place, _about(request), bytes(request.params.meta), body.count(b"_meta"), _ESCAPE in body
+            like = self._known.get(
+                (place, _about(request), bytes(request.params.meta), body.count(b"_meta"), _ESCAPE in body)
+            )
         except _UNREADABLE:
             return None
-        like = self._known.get(key)
         if like is None:
             return None
         arguments = request.params.arguments

@@ -181,8 +181,7 @@ class StreamableTransaction(PostTransaction):
             self._reply_at_once(call, outcome)
 
     def _reply_at_once(self, call: Call, outcome: Outcome) -> None:
-        failure = outcome if isinstance(outcome, Failure) else None
-        self.add(call.adapter.encode(call, self.server.registry, outcome), failure)
+        self.add(call.adapter.encode(call, self.server.registry, outcome), outcome.failure)
 
     def _start(self, call: Call) -> None:
         server = self.server
