@@ -208,6 +208,13 @@ class Server:
         engine.receive_end(body)
         return engine
 
+    def wants_post(self, target: str, headers: Headers, *, loopback: bool = False) -> bool:
+        """Whether nothing in the head of a POST speaks against reading its body: else an engine is to refuse it.
+
+        For a driver that has the body of a request only once it asks for it, before `respond`.
+        """
+        return self.heads.judged(target, headers, loopback).fault_of_post is None and not self.closing
+
     def pair_transaction(
         self,
         *,

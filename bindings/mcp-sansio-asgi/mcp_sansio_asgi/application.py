@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
@@ -12,7 +12,7 @@ from mcp_sansio import AdapterSet, Config, HttpTransaction, Hub, Registry, Serve
 from mcp_sansio.driving import Orphans
 from mcp_sansio.hosting import keep_up
 
-from .driver import Driver, OpenEngine
+from .driver import Driver
 from .facts import Principal, Receive, Scope, Send, path_below, principal_of
 from .loops import Loops
 
@@ -68,15 +68,17 @@ class Application:
             states=states,
         )
         self._lines = (self._server.follow, self._server.relay) if hub is not None else ()
-        self._engines: dict[str, OpenEngine] = {}
+        serve = partial(Driver.serve, server=self._server)
+        #: What serves each path, and any other.
+        self._served: dict[str, Callable[[Driver], Awaitable[None]]] = {}
         if sse_path is not None:
-            open_pair = partial(self._open_pair, message_path)
-            self._engines |= {sse_path.rstrip("/"): open_pair, message_path.rstrip("/"): open_pair}
+            serve_pair = partial(Driver.run, open_engine=partial(self._open_pair, message_path))
+            self._served |= {sse_path.rstrip("/"): serve_pair, message_path.rstrip("/"): serve_pair}
             # Refuses here and now what every request would be refused for.
             self._server.pair_transaction(message_path="")
-        self._elsewhere = self._server.http_transaction if path is None else None
+        self._elsewhere = serve if path is None else None
         if path is not None:
-            self._engines.setdefault(path.rstrip("/"), self._server.http_transaction)
+            self._served.setdefault(path.rstrip("/"), serve)
 
     @property
     def server(self) -> Server:
@@ -87,14 +89,14 @@ class Application:
         """Serve what an ASGI server, or a framework, hands on."""
         kind = scope["type"]
         if kind == "http":
-            open_engine = self._engines.get(path_below(scope), self._elsewhere)
-            if open_engine is None:
+            serve = self._served.get(path_below(scope), self._elsewhere)
+            if serve is None:
                 await _not_found(send)
                 return
             if self._lines:
                 self.startup()
             loop = self._loops.here()
-            await Driver(loop, self._orphans, open_engine, self._principal, scope, receive, send).run()
+            await serve(Driver(loop, self._orphans, self._principal, scope, receive, send))
         elif kind == "lifespan":
             await self._live(receive, send)
         elif kind == "websocket":

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from functools import lru_cache
 from typing import Any
 
-from mcp_sansio import End, HttpTransaction, Part
+from mcp_sansio import End, HttpTransaction, Part, Server, Whole
 from mcp_sansio.driving import Orphans, Task
 from mcp_sansio.hosting import checked_principal
 from mcp_sansio.response_driver import ResponseDriver, data_of
@@ -27,7 +27,7 @@ _GRACE_SECONDS = 0.05
 
 
 class Driver(ResponseDriver):
-    """One request on its way through the core, whose engine `open_engine` makes.
+    """One request on its way through the core.
 
     The application's own coroutine alone sends. Calls are tasks of their own, since they may outlive it, and so is a
     look out for the client's leaving, once something is waited for.
@@ -48,7 +48,6 @@ class Driver(ResponseDriver):
         self,
         loop: Loop,
         orphans: Orphans,
-        open_engine: OpenEngine,
         principal: Principal,
         scope: Scope,
         receive: Receive,
@@ -58,27 +57,57 @@ class Driver(ResponseDriver):
         self._scope = scope
         self._receive = receive
         self._send = send
-        self.engine = open_engine(
-            principal=checked_principal(principal(scope)),
-            loopback=is_on_loopback(scope),
-            request=scope,
+        self._target = target_of(scope)
+        self._headers = Headers.of_bytes(scope["headers"])
+        self._principal = checked_principal(principal(scope))
+        self._loopback = is_on_loopback(scope)
+
+    async def serve(self, server: Server) -> None:
+        """Serve a request to the Streamable HTTP endpoint."""
+        wanted = self._scope["method"] == "POST" and server.wants_post(
+            self._target, self._headers, loopback=self._loopback
+        )
+        if not wanted:
+            await self.run(server.http_transaction)
+            return
+        try:
+            rest = self._loop.begun(self._take_first())
+        except ConnectionError:
+            return
+        if rest is not None or not self._has_all:
+            await self.run(server.http_transaction, self._take_rest(rest))
+            return
+        given = server.respond(
+            self._target,
+            self._headers,
+            self._first,
+            start=self.start_call,
+            principal=self._principal,
+            loopback=self._loopback,
+            request=self._scope,
             wake=self.wake,
         )
+        if isinstance(given, Whole):
+            await self._send_at_once(given)  # mostly
+        else:
+            self.engine = given
+            await self._drive(None)
 
-    async def run(self) -> None:
-        """Serve the request."""
-        engine, scope = self.engine, self._scope
+    async def run(self, open_engine: OpenEngine, body: Awaitable[None] | None = None) -> None:
+        """Serve the request with an engine that `open_engine` makes. `body` takes in what of it is still to come."""
+        engine = self.engine = open_engine(
+            principal=self._principal, loopback=self._loopback, request=self._scope, wake=self.wake
+        )
+        engine.receive_request(self._scope["method"], self._target, self._headers)
+        if body is None and engine.receiving:
+            body = self._take_rest(self._take_first())
+        await self._drive(body)
+
+    async def _drive(self, body: Awaitable[None] | None) -> None:
         try:
-            engine.receive_request(scope["method"], target_of(scope), Headers.of_bytes(scope["headers"]))
-            if engine.receiving:
-                rest = self._loop.begun(self._take_in())
-                if rest is not None:
-                    await self._take_in_late(rest)
-            parts = self.take_now()
-            if self._has_all and parts and isinstance(parts[-1], End):
-                await self._send_parts(parts)  # mostly
-            else:
-                await self._respond(parts or await self._first_parts())
+            if body is not None:
+                await self._take_in(body)
+            await self._respond(self.take_now() or await self._first_parts())
         except ConnectionError:
             self.disconnect()
         except BaseException:
@@ -91,21 +120,28 @@ class Driver(ResponseDriver):
 
     # The request
 
-    async def _take_in(self) -> None:
-        """Read the body, for as long as the engine waits for it. Most of them are there, and in one piece."""
-        engine = self.engine
-        while True:
-            piece = self._piece_of(await self._receive())
-            if self._has_all:
-                engine.receive_end(piece)
-                return
+    async def _take_first(self) -> None:
+        """Take the first piece of the body, which mostly is all of it."""
+        self._first = self._piece_of(await self._receive())
+
+    async def _take_rest(self, first: Awaitable[None] | None) -> None:
+        """Hand the body to the engine, for as long as that waits for it. The `first` piece may be here already."""
+        if first is not None:
+            await first
+        engine, piece = self.engine, self._first
+        while not self._has_all:
             engine.receive_body(piece)
             if not engine.receiving:
                 return
+            piece = self._piece_of(await self._receive())
+        engine.receive_end(piece)
 
-    async def _take_in_late(self, rest: Awaitable[None]) -> None:
-        """Read the `rest` of the body, which has until the engine's deadline."""
+    async def _take_in(self, body: Awaitable[None]) -> None:
+        """Have the body taken in, which has until the engine's deadline. Most of them are there."""
         due = self.engine.next_deadline()
+        rest = self._loop.begun(body)
+        if rest is None:
+            return
         assert due is not None
         if not await self._loop.within(due, rest):
             self.engine.handle_timeout(max(due, self._loop.now()))
@@ -178,6 +214,15 @@ class Driver(ResponseDriver):
             await send({"type": "http.response.body", "body": data_of(parts), "more_body": more})
         except OSError as error:
             raise ConnectionResetError("the client left") from error
+
+    async def _send_at_once(self, whole: Whole) -> None:
+        """Send a response that needed no engine."""
+        headers = [*map(_encoded, whole.headers)]
+        try:
+            await self._send({"type": "http.response.start", "status": whole.status, "headers": headers})
+            await self._send({"type": "http.response.body", "body": whole.body})
+        except OSError:
+            pass  # the client left
 
     # The end of the connection
 
