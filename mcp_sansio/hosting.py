@@ -7,7 +7,7 @@ with the other workers.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Mapping
 from functools import lru_cache
 from ipaddress import ip_address
 
@@ -57,10 +57,12 @@ async def found_principal(found: object) -> str | None:
     return checked_principal(await found if isinstance(found, Awaitable) else found)
 
 
-def is_loopback(address: object) -> bool:
+@lru_cache(maxsize=64)
+def is_loopback(address: Hashable) -> bool:
     """Whether only this machine can reach a socket's own `address`, which is as ``socket.getsockname()`` gives it.
 
-    A unix socket's address is a string. That is guarded by its file's permissions, and no name is resolved to it.
+    A unix socket's address is a string. That is guarded by its file's permissions, and no name is resolved to it. A
+    server has few addresses, so what was found of one is remembered.
     """
     return isinstance(address, tuple) and len(address) > 1 and _is_loopback(address[0])
 

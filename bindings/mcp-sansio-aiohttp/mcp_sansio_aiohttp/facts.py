@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any, Final
 
 from aiohttp import web
@@ -25,7 +24,4 @@ def principal_of(request: web.Request) -> str | None:
 def is_on_loopback(request: web.Request) -> bool:
     """Whether `request` came in on an address that only this machine can reach."""
     transport = request.transport
-    return transport is not None and _is_loopback(transport.get_extra_info("sockname"))
-
-
-_is_loopback = lru_cache(maxsize=64)(is_loopback)  # a server has few addresses
+    return transport is not None and is_loopback(transport.get_extra_info("sockname"))

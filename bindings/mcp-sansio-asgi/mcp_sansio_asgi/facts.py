@@ -41,10 +41,7 @@ def is_on_loopback(scope: Scope) -> bool:
 
     The server's own address tells. Where that is a name, the client's does; a header may have had a part in it.
     """
-    return _is_loopback(tuple(scope.get("server") or ())) or is_loopback(tuple(scope.get("client") or ()))
-
-
-_is_loopback = lru_cache(maxsize=64)(is_loopback)  # a server has few addresses
+    return is_loopback(tuple(scope.get("server") or ())) or is_loopback(tuple(scope.get("client") or ()))
 
 
 def target_of(scope: Scope) -> str:
