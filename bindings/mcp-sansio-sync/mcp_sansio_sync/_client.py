@@ -16,8 +16,8 @@ from ._calling import BlockingClient, KeptApi, check_callbacks
 from ._connections import Exchange
 from ._keeper import Keeper
 
-#: Connections that are kept for the next request. There may be more of them at once.
-_KEPT = 64
+#: Connections that are kept for the next request. There may be more of them at once, of which urllib3 warns.
+_KEPT = 256
 
 
 class Client(BlockingClient):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
 import subprocess
@@ -39,12 +40,23 @@ class Place:
 
     def __init__(self) -> None:
         self.begun, self.given_up = Flag(), Flag()
+        #: How many have to meet, and have come.
+        self.wanted = self.came = 0
         self.registry = Registry("s", "1")
         self.url = ""
 
     def build(self, event: Any) -> Registry:
         """See `core_site`."""
-        registry = self.registry
+        registry, met = self.registry, event()
+
+        @registry.tool
+        async def meet() -> str:
+            """Wait for the others."""
+            self.came += 1
+            if self.came == self.wanted:
+                met.set()
+            await met.wait()
+            return "met"
 
         @registry.tool
         async def wait(ex: Exchange) -> str:
@@ -113,6 +125,16 @@ def test_fifty_threads_call_at_once(place: Place, version: str | None) -> None:
     with place.client(version, on_progress=lambda *given: None) as client, ThreadPoolExecutor(50) as pool:
         said = pool.map(lambda number: text_of(client.call_tool("echo", {"text": str(number)})), range(200))
         assert list(said) == [str(number) for number in range(200)]
+
+
+def test_a_hundred_connections_at_once_are_nothing_to_warn_of(place: Place, caplog: pytest.LogCaptureFixture) -> None:
+    place.wanted = 100
+    with place.client(speak.VERSIONS[0]) as client, ThreadPoolExecutor(place.wanted) as pool:
+        for _ in range(2):
+            place.came = 0
+            said = pool.map(lambda _: text_of(client.call_tool("meet")), range(place.wanted))
+            assert list(said) == ["met"] * place.wanted
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 
 @pytest.mark.parametrize("version", speak.VERSIONS)
