@@ -48,6 +48,7 @@ class ListeningStream:
         self._carrier.timers.drop(self)
         if self._flight is not None and not self._flight.settled:
             self._carrier.exchanges.abort(self._flight)
+        self._carrier.client.questions.stream_ended()
         self._forget()
 
     def _forget(self) -> None:

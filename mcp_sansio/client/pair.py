@@ -175,6 +175,7 @@ class Pair:
         stream, self._stream = self._stream, None
         self._endpoint = None
         self._waiting.clear()
+        self.client.questions.stream_ended()
         if stream is not None and not stream.settled:
             self.client.exchanges.abort(stream)
 

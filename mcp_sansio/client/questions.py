@@ -193,6 +193,15 @@ class Questions:
                 self._withdraw(question)
         call.questions.clear()
 
+    def stream_ended(self) -> None:
+        """The stream is over on which a session says what is about no request of ours, and with it the session.
+
+        Its ids are unique in it alone (basic, "Requests"): in the next, an answer would be one to something else.
+        """
+        for question in tuple(self._open):
+            if question.id is not None and question.origin is None:
+                self._withdraw(question)
+
     def close(self) -> None:
         """The connection is over."""
         for question in tuple(self._open):

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mcp_sansio import ClientConfig, HttpAbort, HttpRequest, Known, Operation, ServerFaulted
+from mcp_sansio import ClientConfig, HttpAbort, HttpRequest, Known, Operation, QuestionWithdrawn, ServerFaulted
 from speak import HANDSHAKE
 from web import (
     DONE,
@@ -306,6 +306,41 @@ def test_what_a_call_is_told_goes_to_the_session_of_that_call(is_renewed: bool) 
     assert outcome(answered) == DONE
 
 
+def test_a_question_on_the_stream_of_a_session_that_is_gone_is_withdrawn() -> None:
+    """In the next session its id, which is unique in one alone, is that of another question."""
+    client = opened("2025-11-25", stream=True, session="A", wants_changes=True, can_answer=True)
+    asked = client.sent[0]
+    for session, text in (("A", "Sure?"), ("B", "Really?")):
+        question = {"jsonrpc": "2.0", "id": 1, "method": "elicitation/create", "params": {"message": text}}
+        client.stream(asked, event(question), end=False)  # type: ignore[arg-type]
+        if session == "A":
+            client.call()
+            client.respond(client.request(), status=404)
+            client.shake("2025-11-25", session="B")
+            asked = client.request()
+    client.take()
+    before, after = client.questions
+    assert [happened.question for happened in client.happened if isinstance(happened, QuestionWithdrawn)] == [before]
+    client.sent.clear()
+    client.engine.answer(before, {"action": "decline"})
+    client.engine.answer(after, {"action": "accept"})
+    said = [(message_of(one), one.headers["Mcp-Session-Id"]) for one in client.requests()]
+    assert said == [({"jsonrpc": "2.0", "id": 1, "result": {"action": "accept"}}, "B")]
+    assert client.faults == []
+
+
+def test_a_question_is_answered_on_the_stream_that_its_session_goes_on_with() -> None:
+    client = opened("2025-11-25", stream=True, session="A", wants_changes=True, can_answer=True)
+    (listening,) = client.sent
+    question = {"jsonrpc": "2.0", "id": 1, "method": "elicitation/create", "params": {"message": "Sure?"}}
+    client.stream(listening, event(question))  # type: ignore[arg-type]
+    client.advance(1)
+    client.take()
+    client.engine.answer(client.questions[0], {"action": "accept"})
+    answer = client.request()
+    assert (message_of(answer)["result"], answer.headers["Mcp-Session-Id"]) == ({"action": "accept"}, "A")
+
+
 def test_a_session_that_is_gone_takes_its_stream_along() -> None:
     client = opened("2025-11-25", stream=True, session="A", wants_changes=True)
     (listening,) = client.sent
@@ -440,6 +475,18 @@ def test_with_its_stream_everything_on_the_pair_is_gone_and_the_next_call_begins
     opening = client.request()
     assert (message_of(opening)["method"], opening.url) == ("initialize", "http://server.example/n")
     assert not call.ended
+
+
+def test_a_question_on_the_pair_is_withdrawn_with_its_stream() -> None:
+    client, stream = pair(can_answer=True, capabilities={"sampling": {}})
+    question = {"jsonrpc": "2.0", "id": 1, "method": "sampling/createMessage", "params": {"messages": []}}
+    client.stream(stream, event(question))
+    client.take()
+    assert [happened.question for happened in client.happened if isinstance(happened, QuestionWithdrawn)] == (
+        client.questions
+    )
+    client.engine.answer(client.questions[0], {"role": "assistant"})
+    assert client.take() == []
 
 
 def test_what_was_not_sent_yet_cannot_be_answered() -> None:
