@@ -74,19 +74,19 @@ def check_function(what: str, fn: Any) -> None:
         raise DeclarationError(f"{what} decorates a function, not {fn!r}")
 
 
-def check_shown(what: str, spec: ToolSpec | ResourceSpec | PromptSpec) -> None:
+def check_shown(what: str, spec: ToolSpec | ResourceSpec | PromptSpec, raw: Collection[str] = ()) -> None:
     """Refuse what clients cannot be shown as it is: it would spoil every list that it is in, not only itself.
 
-    Raises `DeclarationError`.
+    `raw` names the schemas that the application gave. The others are JSON, as which they were read. Raises
+    `DeclarationError`.
     """
     annotations = None if isinstance(spec, PromptSpec) else spec.annotations
     shown: dict[str, JSON] = {
         "meta": None if spec.meta is None else dict(spec.meta),
         "icons": [to_wire(icon) for icon in spec.icons or ()],
         "annotations": None if annotations is None else to_wire(annotations),
+        **{name: getattr(spec, name) for name in raw},
     }
-    if isinstance(spec, ToolSpec):
-        shown |= {"input_schema": spec.input_schema, "output_schema": spec.output_schema}
     fault = fault_of(shown, max_depth=_MAX_DEPTH)
     if fault is not None:
         raise DeclarationError(f"{what}: not JSON: {fault}")

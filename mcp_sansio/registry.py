@@ -151,7 +151,8 @@ class Registry:
             headers=bound.headers,
             **options,
         )
-        check_shown(f"tool {name!r}", spec)
+        given = {"input_schema": input_schema, "output_schema": output_schema}
+        check_shown(f"tool {name!r}", spec, [which for which, raw in given.items() if raw is not None])
         self.tools[name] = spec
         self._changed(ChangeKind.TOOLS)
 
