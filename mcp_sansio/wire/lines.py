@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 from io import BytesIO
-from itertools import islice
 from typing import Any, Protocol
 
 import attrs
@@ -17,6 +16,9 @@ from mcp_sansio.errors import LocalProtocolError
 from mcp_sansio.pieces import octets
 
 __all__ = ["DuplexEngine", "LineChannel", "LineDecoder", "Overlong", "encode_line"]
+
+# A number is found in bytes in a fifth of the time that a piece is found in.
+_LF, _CR = ord("\n"), ord("\r")
 
 
 @attrs.frozen
@@ -34,8 +36,9 @@ class LineDecoder:
     """
 
     def __init__(self, max_line: int) -> None:
+        self.ready: deque[bytes | Overlong] = deque()
+        """What is complete, in order, to be taken out at the left: see `lines`."""
         self._max_line = max_line
-        self._ready: deque[bytes | Overlong] = deque()
         # The line that is not finished: what was kept of it, its full size, and whether a CR ends it so far.
         self._kept = BytesIO()
         self._size = 0
@@ -48,16 +51,18 @@ class LineDecoder:
             raise LocalProtocolError("data was received after the end of the input")
         if type(data) is not bytes:
             data = octets(data)
-        if b"\n" not in data:  # a piece of a long line: this is found in a tenth of the time that a split takes
+        if _LF not in data:  # a piece of a long line: this is seen in a tenth of the time that a split takes
             self._keep(data)
             return
-        *ended, rest = data.split(b"\n")
-        if self._size or len(data) > self._max_line or b"\r" in data:
+        ended = data.split(b"\n")
+        rest = ended.pop()
+        if self._size or len(data) > self._max_line or _CR in data:
             for line in ended:
                 self._end_line(line)
-        else:  # nothing to join, to measure or to cut off: all lines at once
-            filled = filter(bytes.strip, ended)
-            self._ready.extend(filled)
+        else:  # nothing to join, to measure or to cut off
+            for line in ended:
+                if line and not line.isspace():
+                    self.ready.append(line)
         if rest:
             self._keep(rest)
 
@@ -68,8 +73,8 @@ class LineDecoder:
 
     def lines(self) -> Iterator[bytes | Overlong]:
         """Take what is complete, in order; each line without its line end."""
-        while self._ready:
-            yield self._ready.popleft()
+        while self.ready:
+            yield self.ready.popleft()
 
     def _end_line(self, line: bytes) -> None:
         if self._size:
@@ -78,7 +83,7 @@ class LineDecoder:
             return
         line = line.removesuffix(b"\r")
         if len(line) > self._max_line:
-            self._ready.append(Overlong(len(line)))
+            self.ready.append(Overlong(len(line)))
         else:
             self._deliver(line)
 
@@ -97,7 +102,7 @@ class LineDecoder:
         """End the unfinished line."""
         length = self._size - self._ends_with_cr
         if length > self._max_line:
-            self._ready.append(Overlong(length))
+            self.ready.append(Overlong(length))
         else:
             self._kept.truncate(length)
             self._deliver(self._kept.getvalue())  # the buffer itself and not a copy: it is not written to again
@@ -107,7 +112,7 @@ class LineDecoder:
 
     def _deliver(self, line: bytes) -> None:
         if line and not line.isspace():
-            self._ready.append(line)
+            self.ready.append(line)
 
 
 def encode_line(message: bytes) -> bytes:
@@ -173,13 +178,14 @@ class LineChannel:
 
     def feed(self, most: int) -> bool:
         """Hand the next messages to the engine, `most` at a time. Whether that many were there, and so may be more."""
-        count = 0
-        for line in islice(self._lines.lines(), most):
+        ready, count = self._lines.ready, 0
+        while ready and count < most:
+            line = ready.popleft()
             count += 1
-            if isinstance(line, Overlong):
-                self._engine.receive_overlong(line.size)
-            else:
+            if type(line) is bytes:
                 self._engine.receive_message(line)
+            else:
+                self._engine.receive_overlong(line.size)
         self.fed += count
         if count < most:
             self.held = 0
