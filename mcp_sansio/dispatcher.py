@@ -24,7 +24,7 @@ from .operation import HANDLED, Operation
 from .outcome import Failure, FailureKind, NeedInput, NeedsInput, Outcome, Rejected, Value
 from .registry import Registry
 from .request_state import StateCodec
-from .results import Unfit, completion_result, prompt_result, resource_result, tool_error, tool_result
+from .results import Unfit, completion_result, prompt_result, resource_result, tool_error, tool_value
 from .runtime import Runtime
 from .specs import CompletionRequest, PromptSpec, ResourceSpec, Spec, ToolSpec
 from .storage import STORE_FAULT, StoreFull, StoreUnavailable
@@ -138,7 +138,7 @@ class Dispatcher:
             return await self._run_at_length(run)
         # Most calls are of a tool that takes nothing but its arguments: all that the others may need is left out here.
         try:
-            return Value(tool_result(tool, await tool.bound.fn(**tool.bound.parse(call.arguments))))
+            return tool_value(tool, await tool.bound.fn(**tool.bound.parse(call.arguments)))
         except NeedInput as asked:
             needed = asked
         except (Exception, SystemExit) as error:
@@ -222,7 +222,7 @@ class Dispatcher:
         if spec is None:
             return Failure(FailureKind.UNKNOWN_TARGET, f"there is no tool named {short(call.target or '')!r}")
         try:
-            return Value(tool_result(spec, await self._invoked(run, spec, spec.bound.parse(call.arguments))))
+            return tool_value(spec, await self._invoked(run, spec, spec.bound.parse(call.arguments)))
         except (Exception, SystemExit) as error:
             return _tool_failure(spec, error)
 

@@ -61,6 +61,15 @@ class Listening(Struct, frozen=True):
     uris: tuple[str, ...]
 
 
+#: The tables of a registry that lists are made from.
+_TABLES: Mapping[Operation, str] = {
+    Operation.LIST_TOOLS: "tools",
+    Operation.LIST_RESOURCES: "resources",
+    Operation.LIST_RESOURCE_TEMPLATES: "templates",
+    Operation.LIST_PROMPTS: "prompts",
+}
+
+
 class Immediate:
     """Answers from the declarations of `registry`.
 
@@ -83,29 +92,18 @@ class Immediate:
     def _nothing(self, call: Call) -> Outcome:
         return Value(Empty())
 
-    def _list_tools(self, call: Call) -> Outcome:
-        return self._page(call, self._registry.tools)
-
-    def _list_resources(self, call: Call) -> Outcome:
-        return self._page(call, self._registry.resources)
-
-    def _list_templates(self, call: Call) -> Outcome:
-        return self._page(call, self._registry.templates)
-
-    def _list_prompts(self, call: Call) -> Outcome:
-        return self._page(call, self._registry.prompts)
-
-    def _page(self, call: Call, table: Mapping[str, Spec]) -> Outcome:
+    def _list(self, call: Call) -> Outcome:
         cursor = call.params.get("cursor")
         if cursor is None:
             key = (call.adapter.version, call.operation, "first page")
-            return Value(self._registry.rendered(key, self._page_after, 0, call, table))
+            return Value(self._registry.rendered(key, self._page_after, 0, call))
         after = _serial_of(cursor)
         if after is None:
             return Failure(FailureKind.INVALID_PARAMS, "cursor was not given out by this server")
-        return Value(self._page_after(after, call, table))
+        return Value(self._page_after(after, call))
 
-    def _page_after(self, serial: int, call: Call, table: Mapping[str, Spec]) -> ListPage:
+    def _page_after(self, serial: int, call: Call) -> ListPage:
+        table: Mapping[str, Spec] = getattr(self._registry, _TABLES[call.operation])
         offered = [spec for spec in tuple(table.values()) if spec.serial > serial and call.adapter.offers(spec)]
         size = self._registry.page_size
         page = tuple(offered[:size])
@@ -124,10 +122,7 @@ ROUTES: Mapping[Operation, Callable[[Immediate, Call], Outcome]] = {
     Operation.PING: Immediate._nothing,
     Operation.HANDSHAKE_COMPLETE: Immediate._nothing,
     Operation.CANCEL: Immediate._nothing,
-    Operation.LIST_TOOLS: Immediate._list_tools,
-    Operation.LIST_RESOURCES: Immediate._list_resources,
-    Operation.LIST_RESOURCE_TEMPLATES: Immediate._list_templates,
-    Operation.LIST_PROMPTS: Immediate._list_prompts,
+    **dict.fromkeys(_TABLES, Immediate._list),
     Operation.LISTEN: Immediate._listen,
 }
 

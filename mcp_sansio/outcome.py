@@ -62,6 +62,12 @@ class Value(Struct, frozen=True):
     failure: ClassVar[None] = None
 
 
+class Text(Value, frozen=True):
+    """A result that is a text and nothing else, as that of most tools is: what surrounds it is the same every time."""
+
+    result: str
+
+
 class NeedsInput(Struct, frozen=True):
     """The questions that stand between a call and its result, by key.
 

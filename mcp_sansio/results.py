@@ -7,6 +7,7 @@ from typing import Any
 
 import attrs
 
+from .outcome import Text, Value
 from .specs import ResourceSpec, ToolSpec
 from .types import (
     CONTENT_BLOCKS,
@@ -32,14 +33,16 @@ class Unfit(Exception):
     """A handler returned what cannot be sent. The text says what, for the log."""
 
 
-def tool_result(spec: ToolSpec, value: Any) -> CallToolResult | str:
-    """The result of a tool that returned `value`. Raises `Unfit`, also for what is in it and is not JSON.
+def tool_value(spec: ToolSpec, value: Any) -> Value:
+    """The outcome of a tool that returned `value`. Raises `Unfit`, also for what is in it and is not JSON.
 
     Where an output schema is declared, the value is the structured content, mirrored as text for clients that read only
-    text (server/tools, "Structured Content"). A text is its own result, which spares records.
+    text (server/tools, "Structured Content").
     """
-    if type(value) is str and spec.output_schema is None:
-        return value
+    return Text(value) if type(value) is str and spec.output_schema is None else Value(_tool_result(spec, value))
+
+
+def _tool_result(spec: ToolSpec, value: Any) -> CallToolResult:
     result = _whole_tool_result(spec, value) if isinstance(value, CallToolResult) else _plain_tool_result(spec, value)
     if result.structured_content is not UNSET:
         fault = fault_of(result.structured_content)

@@ -16,7 +16,7 @@ from mcp_sansio.changes import Change
 from mcp_sansio.immediate import Described, Empty, Listening, ListPage
 from mcp_sansio.in_arguments import question_result
 from mcp_sansio.operation import Operation
-from mcp_sansio.outcome import Failure, FailureKind, InputRequest, NeedsInput, Outcome, Rejected, Value
+from mcp_sansio.outcome import Failure, FailureKind, InputRequest, NeedsInput, Outcome, Rejected, Text, Value
 from mcp_sansio.registry import Registry
 from mcp_sansio.specs import CacheHint, Spec, ToolSpec
 from mcp_sansio.types import (
@@ -50,6 +50,7 @@ from .projection import Shape, project_content, project_contents, project_messag
 #: What stands in JSON text where something is to be put in: a lone control character never stands for itself there.
 SPLICE = "\x00"
 
+_CALL_TOOL = Operation.CALL_TOOL
 _INVALID, _RESPONSE, _REQUEST = MessageShape.INVALID, MessageShape.RESPONSE, MessageShape.REQUEST
 _LISTS: Mapping[Operation, tuple[str, str]] = {
     Operation.LIST_TOOLS: ("tools", "describe_tool"),
@@ -110,7 +111,7 @@ class Adapter(Descriptions, ClientRole):
 
     def tool_of(self, call: Call, registry: Registry) -> ToolSpec | None:
         """The tool that `call` is of, if there is one and this revision is offered it."""
-        spec = registry.tools.get(call.target or "") if call.operation is Operation.CALL_TOOL else None
+        spec = registry.tools.get(call.target or "") if call.operation is _CALL_TOOL else None
         return spec if spec is not None and self.offers(spec) else None
 
     def can_carry(self, request: InputRequest) -> bool:
@@ -205,16 +206,15 @@ class Adapter(Descriptions, ClientRole):
 
     def encode(self, call: Call, registry: Registry, outcome: Outcome) -> bytes:
         """The response to `call`: the same bytes whether they travel as a JSON body, an event or a line."""
+        if type(outcome) is Text:
+            before, between, behind = registry.around_text.get(self.version) or self._around_text(registry)
+            return b"".join((before, encode(call.id), between, encode(outcome.result), behind))
+        assert call.id is not None
         if isinstance(outcome, Value):
             result = outcome.result
-            if type(result) is str:
-                before, between, behind = registry.around_text.get(self.version) or self._around_text(registry)
-                return b"".join((before, encode(call.id), between, encode(result), behind))
-            assert call.id is not None
             if isinstance(result, ListPage):
                 return encode_result(call.id, result.text or self._cached_page(call, registry, result))
             return encode_response(call.id, self.encode_value(call, registry, result))
-        assert call.id is not None
         if isinstance(outcome, NeedsInput):
             return encode_response(call.id, self.encode_input_required(call, registry, outcome))
         return self.encode_failure(call.id, outcome)

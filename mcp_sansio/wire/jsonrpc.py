@@ -131,9 +131,9 @@ def _other_response(message: dict[str, Any]) -> Envelope:
 # The messages are joined from pieces: a result that is encoded already is then copied once and never parsed again.
 
 
-def encode_result(id: RequestId, *result: bytes) -> bytes:  # noqa: A002
-    """A response with a result, which is given as pieces of JSON text (of :func:`mcp_sansio.wire.json.encode`)."""
-    return b"".join((b'{"jsonrpc":"2.0","id":', encode(id), b',"result":', *result, b"}"))
+def encode_result(id: RequestId, result: bytes) -> bytes:  # noqa: A002
+    """A response with a result, which is given as JSON text (of :func:`mcp_sansio.wire.json.encode`)."""
+    return b"".join((b'{"jsonrpc":"2.0","id":', encode(id), b',"result":', result, b"}"))
 
 
 def encode_response(id: RequestId, result: JSON) -> bytes:  # noqa: A002
