@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -119,11 +120,27 @@ def kitchen() -> Kitchen:
         raise RuntimeError("it fell")
 
     @registry.tool
+    async def leave() -> str:
+        """Have had enough."""
+        sys.exit("enough")
+
+    @registry.tool
+    async def have_left() -> str:
+        """Have a task of its own that has had enough."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_leave)
+        return "never"
+
+    @registry.tool
     async def interrupt() -> str:
         """Be where somebody presses Ctrl+C."""
         raise KeyboardInterrupt
 
     return made
+
+
+async def _leave() -> None:
+    sys.exit("enough")
 
 
 async def _fail_at_the_end() -> None:

@@ -243,11 +243,12 @@ async def test_a_handler_has_the_request_and_its_stream() -> None:
 # What becomes of a handler
 
 
+@pytest.mark.parametrize("name", ["drop", "leave"])
 @pytest.mark.parametrize("version", speak.VERSIONS)
-def test_a_handler_that_fails_ends_nothing_else(version: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_handler_that_fails_ends_nothing_else(version: str, name: str, caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         async with connected(Endpoint(kitchen().registry)) as wire:
-            await wire.send(peer(version).calling("drop"))
+            await wire.send(peer(version).calling(name))
             assert b'"isError":true' in (await wire.response()).body
             await wire.send(peer(version).calling("echo", text="still here"))
             assert (await wire.response()).text == "still here"
@@ -279,12 +280,13 @@ def test_a_handler_that_fails_while_it_is_cancelled_ends_nothing_else(
     assert "a call did not end as it should" in caplog.text
 
 
+@pytest.mark.parametrize(("name", "error"), [("interrupt", KeyboardInterrupt), ("have_left", SystemExit)])
 @trio_test
-async def test_an_interrupt_in_a_handler_comes_out_as_it_is() -> None:
+async def test_what_ends_a_server_in_a_handler_comes_out_as_it_is(name: str, error: type[BaseException]) -> None:
     listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
     stream = await open_stream_to_socket_listener(listeners[0])
-    await stream.send_all(peer().calling("interrupt"))
-    with pytest.raises(KeyboardInterrupt):
+    await stream.send_all(peer().calling(name))
+    with pytest.raises(error):
         await Endpoint(kitchen().registry).serve_listeners(listeners)
     await stream.aclose()
 
