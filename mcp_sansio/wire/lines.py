@@ -182,7 +182,7 @@ class LineChannel:
         while ready and count < most:
             line = ready.popleft()
             count += 1
-            if type(line) is bytes:
+            if isinstance(line, bytes):
                 self._engine.receive_message(line)
             else:
                 self._engine.receive_overlong(line.size)
