@@ -27,7 +27,7 @@ from mcp_sansio import Adapter, AdapterSet, ClientOptions, GivenHeaders, HttpCli
 from mcp_sansio.driving import Here
 from mcp_sansio.wire.headers import Headers
 
-from .eager import start_task, step_if_alone
+from .eager import starter, step_if_alone
 
 #: The deadlines are the core's: a call has one of its own, and a stream may be quiet for as long as it likes.
 _NO_TIMEOUT = ClientTimeout()
@@ -149,7 +149,7 @@ def _call_at(when: float, callback: Callable[[], None]) -> asyncio.TimerHandle:
 
 
 def _start(work: Awaitable[None]) -> asyncio.Task[None]:
-    return start_task(asyncio.get_running_loop(), work)
+    return starter(asyncio.get_running_loop())(work)
 
 
 def _here() -> Here:

@@ -17,7 +17,7 @@ from mcp_sansio.driving import Orphans
 from mcp_sansio.hosting import keep_up
 from mcp_sansio.response_driver import LentLoop
 
-from .eager import start_task
+from .eager import starter
 
 logger = logging.getLogger("mcp_sansio_aiohttp")
 
@@ -27,7 +27,7 @@ Principal = Callable[[web.Request], str | None]
 def running_loop() -> LentLoop:
     """The running event loop and its thread."""
     loop = asyncio.get_running_loop()
-    return LentLoop(loop, now=time.monotonic, event=asyncio.Event, start=partial(start_task, loop), thread=get_ident)
+    return LentLoop(loop, now=time.monotonic, event=asyncio.Event, start=starter(loop), thread=get_ident)
 
 
 class ServingLoop:
