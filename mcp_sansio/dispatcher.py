@@ -140,7 +140,7 @@ class Dispatcher:
         try:
             return tool_value(tool, await tool.bound.fn(**tool.bound.parse(call.arguments)))
         except NeedInput as asked:
-            needed = asked
+            needed = asked.with_traceback(None)  # which would point back here
         except (Exception, SystemExit) as error:
             return _tool_failure(tool, error)
         return await self._run(run, needed)
@@ -173,30 +173,31 @@ class Dispatcher:
         try:
             while outcome is None:
                 if needed is not None:
+                    _check_need(needed)
+                    if not run.asker.pushes(needed.requests):
+                        break
                     asked += 1
                     await self._push(run, needed, asked)
                 try:
                     outcome = await attempt(self, run)
                 except NeedInput as more:
-                    needed = more
+                    needed = more.with_traceback(None)
         except BaseException as error:
             if run.scope is not None:
                 await run.scope.close(error)
-            if isinstance(error, NeedInput):
-                return await self._needs_input(run, error)
             raise
         if run.scope is not None:
-            await run.scope.close(None)
+            await run.scope.close(needed if outcome is None else None)
+        if outcome is None:
+            assert needed is not None
+            return await self._needs_input(run, needed)
         return outcome
 
     async def _push(self, run: Run, needed: NeedInput, asked: int) -> None:
-        """Have the questions of a handler answered, where they are pushed, so that it can be run again in place.
+        """Have the questions of a handler answered, so that it can be run again in place.
 
-        Raises `needed` where they are not. `asked` counts how often this call came here.
+        `asked` counts how often this call came here.
         """
-        _check_need(needed)
-        if not run.asker.pushes(needed.requests):
-            raise needed
         await run.asker.push_all(needed.requests)
         run.call.state = needed.state
         if asked >= self._max_rounds:

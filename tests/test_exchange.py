@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Callable
 from typing import Any
 
@@ -449,6 +450,41 @@ def test_who_takes_no_exchange_may_ask_by_need_input(version: str) -> None:
         else:
             with pytest.raises(ServerError, match="has no way to ask"):
                 client.call_tool("purge", {"what": ["all"]})
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("tool", ["plain", "with_exchange"])
+def test_a_question_leaves_nothing_for_the_collector(version: str, tool: str) -> None:
+    registry, runs = Registry("s", "1"), []
+
+    @registry.tool
+    async def plain() -> str:
+        """Ask twice."""
+        runs.append(None)
+        if len(runs) % 3:
+            raise NeedInput({f"q{len(runs) % 3}": elicit("Sure?")})
+        return "x"
+
+    @registry.tool
+    async def with_exchange(ex: Exchange) -> str:
+        """Ask twice, and might in another way."""
+        return await plain()
+
+    channel = Channel(version, registry)
+
+    def call() -> None:
+        given = channel.call(tool)
+        while "method" in given[-1]:
+            given = channel.answer(given[-1], elicit_accept())
+
+    call()
+    gc.collect()
+    gc.disable()
+    try:
+        call()
+        assert gc.collect() == 0
+    finally:
+        gc.enable()
 
 
 DEFAULTS: list[tuple[Any, Any, str]] = [
