@@ -6,7 +6,7 @@ What a client and a driver see of the two has to be the same.
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Coroutine, Mapping
 from typing import Any, cast
 
 from mcp_sansio import Head, HttpTransaction, Registry, Whole
@@ -115,18 +115,6 @@ def headers_of(given: Mapping[str, str]) -> Headers:
     usual = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
     held = usual | {name.lower(): value for name, value in given.items()}
     return Headers.of_bytes([(name.encode(), value.encode("latin-1")) for name, value in held.items()])
-
-
-#: Each makes a simulation of a registry and options, and has the name that a test should show.
-WAYS: dict[str, Callable[..., Responding]] = {}
-
-
-def way(far: str) -> Callable[..., Responding]:
-    """What makes a simulation whose `start` takes a call so far."""
-    return lambda registry, **options: Responding(registry, far=far, **options)
-
-
-WAYS.update({f"begins {far}": way(far) for far in STARTS})
 
 
 def seen(exchange: SimulatedHttp) -> tuple[int | None, Any, bytes, bool, list[str]]:

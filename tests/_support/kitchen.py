@@ -87,12 +87,15 @@ class Broken:
 
 
 class Kitchen:
-    """A registry. `server` and `event` are set once there is a server of it: the latter makes something to wait for."""
+    """A registry, of all `KINDS` of handlers or of some.
+
+    `server` and `event` are set once there is a server of it: the latter makes something to wait for.
+    """
 
     server: Server
     event: Callable[[], Event]
 
-    def __init__(self) -> None:
+    def __init__(self, *kinds: str) -> None:
         self.registry = Registry("kitchen", "1", page_size=7)
         #: What handlers wait for.
         self.gates: list[Event] = []
@@ -100,8 +103,8 @@ class Kitchen:
         self.closed: list[str] = []
         #: How often something was declared.
         self.declared = 0
-        for declare in (_ends, _waits, _reports, _asks, _fails, _depends, _acts, _reads):
-            declare(self)
+        for kind in kinds or KINDS:
+            KINDS[kind](self)
 
     def open(self) -> None:
         """Let everything go on that waits."""
@@ -498,6 +501,16 @@ def _reads(kitchen: Kitchen) -> None:
         return f"Greet {who}."
 
 
+KINDS: dict[str, Callable[[Kitchen], None]] = {
+    "ends": _ends,
+    "waits": _waits,
+    "reports": _reports,
+    "asks": _asks,
+    "fails": _fails,
+    "depends": _depends,
+    "acts": _acts,
+    "reads": _reads,
+}
 _NO_ARGUMENTS: Mapping[str, Any] = {}
 #: The tools that take one of a few words, and which these are.
 _WORDS: dict[str, tuple[str, tuple[str, ...]]] = {
