@@ -30,8 +30,11 @@ class Driver(ResponseDriver):
     """One request on its way through the core.
 
     The application's own coroutine alone sends. Calls are tasks of their own, since they may outlive it, and so is a
-    look out for the client's leaving, once something is waited for.
+    look out for the client's leaving, once something has been waited for.
     """
+
+    #: Most calls that wait for something are done by then, and have cost a timer and no task.
+    patience = 0.02
 
     # Defaults stand here, since most requests change none of them.
     engine: HttpTransaction

@@ -15,6 +15,7 @@ import pytest
 
 import speak
 import support
+from flags import Flag, turn
 from mcp_sansio import AdapterSet, Exchange, MemoryHub, Registry
 from mcp_sansio.wire.json import decode, encode
 
@@ -46,6 +47,13 @@ def bakery() -> Registry:
     async def whoami(ex: Exchange) -> str:
         """Where a request came in, and from whom."""
         return f"{ex.request['root_path']}|{ex.request['path']}"
+
+    @registry.tool
+    async def nap() -> str:
+        """Wait for a moment."""
+        for _ in range(3):
+            await turn()
+        return "awake"
 
     @registry.tool
     async def wait(ex: Exchange) -> str:
@@ -257,22 +265,36 @@ def _run_on_asyncio(body: Any) -> None:
 
 
 @pytest.mark.parametrize("run", [_run_on_asyncio, _run_on_uvloop, _run_on_trio])
-def test_a_call_that_waits_for_nothing_has_nobody_look_out_for_its_client(run: Any) -> None:
-    """That is a task, and another read. A call's first step may be one of the loop's, which may shuffle them."""
-    app, message, said = Application(bakery()), calling("whoami"), Said()
+class TestALookOutForTheClient:
+    """It is a task, and another read."""
 
-    async def serve() -> None:
-        for _ in range(32):
-            unread = [{"type": "http.disconnect"}, {"type": "http.request", "body": encode(message)}]
+    def test_is_spared_a_call_that_waits_for_nothing(self, run: Any) -> None:
+        """Its first step may be one of the loop's, which may shuffle them."""
+        assert self.reads(run, "whoami") == 32
 
-            async def receive(unread: list[Any] = unread) -> Any:
-                return unread.pop()
+    def test_is_spared_a_call_that_waits_for_a_moment(self, run: Any) -> None:
+        """On a machine that is slow now and then, not each of them."""
+        assert 32 <= self.reads(run, "nap") < 64
 
-            await app(scope_of(message), receive, said.send)
-            assert len(unread) == 1
+    def reads(self, run: Any, name: str) -> int:
+        """How often the client is read for 32 calls."""
+        app, message, said = Application(bakery()), calling(name), Said()
+        requests, reads = list[bytes](), list[int]()
 
-    run(serve)
-    assert len(said.messages) == 64
+        async def receive() -> dict[str, Any]:
+            reads.append(len(requests))
+            if not requests:
+                await Flag().wait()
+            return {"type": "http.request", "body": requests.pop()}
+
+        async def serve() -> None:
+            for _ in range(32):
+                requests.append(encode(message))
+                await app(scope_of(message), receive, said.send)
+
+        run(serve)
+        assert [sent["type"] for sent in said.messages] == ["http.response.start", "http.response.body"] * 32
+        return len(reads)
 
 
 async def test_headers_may_be_lists() -> None:
