@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import gc
+import logging
+import sys
+import weakref
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from itertools import count
+from threading import Thread
+from typing import Annotated, Any, cast
 
+import attrs
+import msgspec
 import pytest
 
 from alike import calls, registry, requests
-from at_once import STARTS, Forgetful, Responding, seen
+from at_once import STARTS, Forgetful, Responding, headers_of, seen
 from kitchen import Kitchen, tool_calls, uris
-from mcp_sansio import Config, MemorySessionStore
+from mcp_sansio import Config, End, HttpTransaction, MemorySessionStore, Server, Whole
+from mcp_sansio.call import Call
+from mcp_sansio.response_driver import data_of
 from mcp_sansio.storage import StoreUnavailable
 from mcp_sansio.testing import SimulatedHttp, Simulation
 from mcp_sansio.wire.json import encode
@@ -28,18 +38,24 @@ class Table:
     def __init__(self, make: Make, version: str, **options: Any) -> None:
         self.kitchen = Kitchen(*options.pop("kinds", ()))
         client_options = {name: options.pop(name) for name in ("principal", "request", "loopback") if name in options}
+        has_threads = options.pop("has_threads", False)
         self.simulation = make(self.kitchen.registry, **options)
+        if has_threads:
+            runtime = attrs.evolve(self.simulation.runtime, run_sync=self.run_later)
+            self.simulation.server = Server(self.kitchen.registry, runtime=runtime, **options)
         self.kitchen.server, self.kitchen.event = self.simulation.server, self.simulation.runtime.event
         self.client = Http(version, self.simulation, **client_options)
         self.exchanges: list[SimulatedHttp] = []
         self.notes: list[Any] = []
 
+    async def run_later(self, function: Callable[[], Any], /) -> Any:
+        """See `RunSync`: it takes its time, as a thread does."""
+        await self.kitchen.wait()
+        return function()
+
     def hear_everything(self) -> None:
         """Log messages of every severity are wanted from now on."""
-        if self.client.adapter.has_handshake:
-            self.client.request("logging/setLevel", {"level": "debug"})
-        else:
-            self.client.log_level = "debug"
+        hear_everything(self.client)
 
     def post(self, message: JSON, **more: Any) -> SimulatedHttp:
         """POST a message."""
@@ -73,7 +89,15 @@ class Table:
         self.notes.append((self.simulation.next_deadline(), len(self.simulation.scheduler), [*self.kitchen.closed]))
 
 
-End = Callable[[Table, SimulatedHttp], None]
+def hear_everything(client: Http) -> None:
+    """Have it want log messages of every severity."""
+    if client.adapter.has_handshake:
+        client.request("logging/setLevel", {"level": "debug"})
+    else:
+        client.log_level = "debug"
+
+
+Fate = Callable[[Table, SimulatedHttp], None]
 
 
 def is_let_go_on(table: Table, exchange: SimulatedHttp) -> None:
@@ -123,7 +147,7 @@ def outlives_its_server(table: Table, exchange: SimulatedHttp) -> None:
     is_let_go_on(table, exchange)
 
 
-ENDS = (is_let_go_on, is_waited_for, takes_too_long, is_cancelled, loses_its_client, outlives_its_server)
+FATES = (is_let_go_on, is_waited_for, takes_too_long, is_cancelled, loses_its_client, outlives_its_server)
 QUICK = Config(call_timeout=60.0, ask_timeout=40.0, deletable_sessions=True)
 
 
@@ -153,16 +177,29 @@ def compare(
     return found
 
 
-def gone_through(table: Table, calls: list[tuple[str, Mapping[str, JSON]]], end: End) -> None:
-    """Make each of `calls` three times, and have it end so."""
+def gone_through(table: Table, calls: list[tuple[str, Mapping[str, JSON]]], fate: Fate) -> None:
+    """Make each of `calls` three times, and let that become of it."""
     for name, arguments in calls:
         for _ in range(3):
-            end(table, table.call(name, arguments, id="the call"))
+            fate(table, table.call(name, arguments, id="the call"))
         table.clear()
 
 
 #: Some of the tools whose calls end with their first step and say nothing before, and some of those that do more.
-ENDING = {"ends", "plain", "who", "counts", "opens", "gives", "fails", "burns", "bakes", "publishes", "waits_in_vain"}
+ENDING = {
+    "ends",
+    "plain",
+    "who",
+    "counts",
+    "opens",
+    "gives",
+    "fails",
+    "burns",
+    "bakes",
+    "breaks",
+    "publishes",
+    "waits_in_vain",
+}
 GOING_ON = {"waits", "logs", "logs_and_fails", "streams", "polled", "counts_late", "gives_up", "cools", "heeds"}
 thorough = pytest.mark.thorough
 #: Of the revisions that are of one family, all but the newest take long and find out little.
@@ -172,11 +209,11 @@ NEWEST_OF_EACH = [
 
 
 @pytest.mark.parametrize("version", NEWEST_OF_EACH)
-@pytest.mark.parametrize("end", [ENDS[0], *(pytest.param(end, marks=thorough) for end in ENDS[1:-1])])
-def test_every_call_of_a_tool(version: str, end: End) -> None:
+@pytest.mark.parametrize("fate", [FATES[0], *(pytest.param(fate, marks=thorough) for fate in FATES[1:-1])])
+def test_every_call_of_a_tool(version: str, fate: Fate) -> None:
     def play(table: Table) -> None:
         table.hear_everything()
-        gone_through(table, [call for call in TOOL_CALLS if not call[0].startswith("shuts_down")], end)
+        gone_through(table, [call for call in TOOL_CALLS if not call[0].startswith("shuts_down")], fate)
 
     compare(version, play, STARTS)
 
@@ -199,16 +236,16 @@ def test_what_ends_with_its_first_step_needs_no_engine_from_the_second_time_on(v
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("end", [is_let_go_on, pytest.param(outlives_its_server, marks=thorough)])
+@pytest.mark.parametrize("fate", [is_let_go_on, pytest.param(outlives_its_server, marks=thorough)])
 @pytest.mark.parametrize(
     "name",
     ["shuts_down", *(pytest.param(name, marks=thorough) for name in ("shuts_down_and_waits", "waits", "streams_late"))],
 )
-def test_a_server_that_is_shut_down(version: str, end: End, name: str) -> None:
+def test_a_server_that_is_shut_down(version: str, fate: Fate, name: str) -> None:
     def play(table: Table) -> None:
         table.hear_everything()
         table.call("ends", {})
-        gone_through(table, [(name, {})], end)
+        gone_through(table, [(name, {})], fate)
         table.call("ends", {})
 
     compare(version, play)
@@ -464,3 +501,227 @@ def test_what_a_handler_changes_is_told_to_who_listens(version: str, name: str) 
             table.call(name, {})
 
     compare(version, play)
+
+
+# What a driver does ---------------------------------------------------------------------------------------------------
+
+
+class Hand:
+    """A driver that a test is: it begins calls as it likes."""
+
+    def __init__(self, kitchen: Kitchen, version: str, **options: Any) -> None:
+        self.simulation = Simulation(kitchen.registry, **options)
+        kitchen.server, kitchen.event = self.simulation.server, self.simulation.runtime.event
+        self.server = self.simulation.server
+        self.client = Http(version, self.simulation)
+        self.begun: list[Coroutine[Any, Any, None]] = []
+
+    def step(self, call: Call, work: Awaitable[None]) -> None:
+        """Take the first step of a call."""
+        coroutine = cast("Coroutine[Any, Any, None]", work)
+        try:
+            coroutine.send(None)
+        except StopIteration:
+            return
+        self.begun.append(coroutine)
+
+    def hold(self, call: Call, work: Awaitable[None]) -> None:
+        """Let a call have its turn later."""
+        self.begun.append(cast("Coroutine[Any, Any, None]", work))
+
+    def respond(self, message: JSON, start: Any = None, **options: Any) -> Whole | HttpTransaction:
+        headers = headers_of(self.client.headers(message))
+        return self.server.respond("/mcp", headers, encode(message), start=start or self.step, **options)
+
+    def call(self, name: str, start: Any = None, **options: Any) -> Whole | HttpTransaction:
+        """Call a tool."""
+        return self.respond(self.client.message("tools/call", {"name": name, "arguments": {}}), start, **options)
+
+    def know(self, name: str) -> None:
+        """Have the server hear of such a call."""
+        self.client.call(name)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_driver_that_fails_to_start_a_call_is_told_so_and_others_are_served(version: str) -> None:
+    hand = Hand(Kitchen("ends", "waits"), version)
+    hand.know("ends")
+    begun = []
+
+    def refuse(call: Call, work: Any) -> None:
+        begun.append(work)
+        raise MemoryError("no room for a task")
+
+    def fall_over(call: Call, work: Any) -> None:
+        hand.step(call, work)
+        raise KeyboardInterrupt
+
+    for start, error in ((refuse, MemoryError), (fall_over, KeyboardInterrupt)):
+        for name in ("ends", "waits"):
+            hand.know(name) if name == "ends" else hand.respond(hand.client.message("tools/list"))
+            message = hand.client.message("tools/call", {"name": "ends", "arguments": {}})
+            with pytest.raises(error):
+                hand.respond(message, start)
+            assert isinstance(hand.respond(message), Whole)
+    for work in begun:
+        work.close()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_handler_that_interrupts_its_server_does(version: str) -> None:
+    kitchen = Kitchen("ends")
+
+    @kitchen.registry.tool
+    async def interrupts(text: str = "") -> str:
+        if text:
+            raise KeyboardInterrupt
+        return "not yet"
+
+    hand = Hand(kitchen, version)
+    hand.know("interrupts")
+    with pytest.raises(KeyboardInterrupt):
+        hand.respond(hand.client.message("tools/call", {"name": "interrupts", "arguments": {"text": "now"}}))
+    assert isinstance(hand.call("interrupts"), Whole)
+
+
+class Thing:
+    """Something of which can be told whether it is still there."""
+
+    def wake(self) -> None:
+        """See `Server.respond`."""
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("name", ["ends", "who", "counts", "breaks", "bakes", "waits", "logs", "gives_up", "later"])
+def test_nothing_is_kept_of_a_request_once_it_is_answered_and_no_collector_is_needed(version: str, name: str) -> None:
+    kitchen = Kitchen("ends", "waits", "reports", "depends", "acts")
+    hand = Hand(kitchen, version)
+    hear_everything(hand.client)
+    tool, start = ("ends", hand.hold) if name == "later" else (name, hand.step)
+    message = hand.client.message("tools/call", {"name": tool, "arguments": {}})
+    hand.client.post(message)
+    kitchen.open()
+    hand.simulation.settle()
+    thing = Thing()
+    is_there = weakref.ref(thing)
+    gc.collect()
+    gc.disable()
+    try:
+        given = hand.respond(message, start, request=thing, wake=thing.wake)
+        del thing
+        if not isinstance(given, Whole):
+            kitchen.open()
+            for coroutine in hand.begun:
+                with pytest.raises(StopIteration):
+                    coroutine.send(None)
+            hand.begun.clear()
+            given.events()
+            assert isinstance(given.data_to_send()[-1], End)
+        assert isinstance(given, Whole) == (name in ENDING)
+        del given
+        assert is_there() is None
+    finally:
+        gc.enable()
+    assert hand.server.live_session("x").calls == {}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_plain_functions_in_a_thread_are_waited_for(version: str) -> None:
+    def play(table: Table) -> None:
+        calls = [("plain", {}), ("quick", {}), ("plain_fails", {"fault": "SystemExit"}), ("bakes_plainly", {})]
+        for name, arguments in calls:
+            for _ in range(3):
+                exchange = table.call(name, arguments)
+                assert exchange.ended == (name == "quick")
+                is_let_go_on(table, exchange)
+
+    compare(version, play, has_threads=True, kinds=["ends", "fails", "depends"])
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_what_the_wire_log_is_told(version: str, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "mcp_sansio.wire")
+    logged = []
+
+    def play(table: Table) -> None:
+        for name in ("ends", "waits"):
+            for _ in range(3):
+                caplog.clear()
+                is_let_go_on(table, table.call(name, {}))
+                logged.append(caplog.messages)
+
+    compare(version, play, kinds=["ends", "waits"])
+    assert logged[:6] == logged[6:12] == logged[12:]
+    assert [len(messages) for messages in logged[:6]] == [4] * 6
+
+
+# Another thread -------------------------------------------------------------------------------------------------------
+
+
+def respond_while(hand: Hand, message: JSON, at: int, change: Callable[[], object]) -> bool:
+    """Ask for the response to `message`, and have `change` happen where the server comes to its line number `at`.
+
+    False where it ends before that.
+    """
+    lines = iter(range(at + 1))
+
+    def trace(frame: Any, event: str, _: Any) -> Any:
+        if event == "line" and next(lines, None) == at:
+            sys.settrace(None)
+            thread = Thread(target=change)
+            thread.start()
+            thread.join()
+        return trace if "mcp_sansio" in frame.f_code.co_filename else None
+
+    headers, body = headers_of(hand.client.headers(message)), encode(message)
+    tracing = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        hand.server.respond("/mcp", headers, body, start=hand.step)
+    finally:
+        sys.settrace(tracing)
+    return next(lines, None) is None
+
+
+async def plain(region: str) -> str:
+    """Before."""
+    return region
+
+
+async def mirrored(region: Annotated[str, msgspec.Meta(extra_json_schema={"x-mcp-header": "Region"})]) -> str:
+    """After."""
+    return region
+
+
+def replace(kitchen: Kitchen) -> None:
+    kitchen.registry.remove_tool("echo")
+    kitchen.registry.tool(name="echo")(mirrored)
+
+
+def add(kitchen: Kitchen) -> None:
+    kitchen.registry.tool(name="more")(mirrored)
+
+
+@pytest.mark.parametrize("version", ENVELOPE)
+@pytest.mark.parametrize("times", [2, pytest.param(1, marks=thorough)])
+@pytest.mark.parametrize("change", [replace, add])
+def test_what_is_changed_in_a_thread_meanwhile_holds_from_then_on(
+    version: str, times: int, change: Callable[[Kitchen], object]
+) -> None:
+    """Wherever the server is with an earlier request."""
+    for at in count():
+        kitchen = Kitchen("reads")
+        kitchen.registry.tool(name="echo")(plain)
+        hand = Hand(kitchen, version)
+        message = hand.client.message("tools/call", {"name": "echo", "arguments": {"region": "eu"}})
+        listing = hand.client.message("tools/list")
+        asked = message if change is replace else listing
+        for _ in range(times):
+            hand.respond(asked)
+        if not respond_while(hand, asked, at, partial(change, kitchen)):
+            break
+        for _ in range(2):
+            given = hand.respond(asked)
+            body = given.body if isinstance(given, Whole) else data_of(given.data_to_send())
+            assert (b"Mcp-Param-Region" in body) if change is replace else (b'"more"' in body), at
+    assert at > 20
