@@ -17,7 +17,6 @@ from mcp_sansio.call import Call
 from mcp_sansio.dispatcher import RUN, Peer
 from mcp_sansio.events import Whole
 from mcp_sansio.outcome import Failure
-from mcp_sansio.runtime import given_now
 from mcp_sansio.storage import Session
 from mcp_sansio.wire.headers import JSON_HEADER
 
@@ -73,7 +72,7 @@ class Asked(Struct, eq=False):
             return False
         key = session_key(session_id, self.principal)
         try:
-            record = given_now(server.store.get(key, ttl=server.config.session_ttl))
+            record = server.look_up(key, server.config.session_ttl)
         except Exception:
             return False  # a transaction asks again, and tells of it
         if record is None:

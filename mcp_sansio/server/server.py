@@ -18,7 +18,7 @@ from mcp_sansio.outcome import Failure, FailureKind
 from mcp_sansio.registry import Registry
 from mcp_sansio.request_state import StateCodec, StoredState
 from mcp_sansio.runtime import Runtime
-from mcp_sansio.storage import Hub, MemorySessionStore, SessionAccess, SessionStore
+from mcp_sansio.storage import Hub, MemorySessionStore, SessionAccess, SessionStore, look_up_of
 from mcp_sansio.wire.headers import Headers
 
 from .at_once import Asked, Start
@@ -110,6 +110,7 @@ class Server:
             MemorySessionStore(clock=runtime.now) if store is None else checked("store", store, SessionStore)
         )
         self.asks_store_at_once = self.config.asks_store_at_once and getattr(self.store, "answers_at_once", False)
+        self.look_up = look_up_of(self.store)
         codec = StoredState(self.store) if states is None else checked("states", states, StateCodec)
         codec.lend(runtime, ttl=self.config.state_ttl, max_state=self.config.max_state)
         self.dispatcher = Dispatcher(
