@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import logging
+import secrets
 import sys
+import time
 import weakref
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from itertools import count
-from threading import Thread
+from threading import Thread, get_ident
 from typing import Annotated, Any, cast
 
 import attrs
@@ -19,9 +23,10 @@ import pytest
 from alike import calls, registry, requests
 from at_once import STARTS, Forgetful, Responding, headers_of, seen
 from kitchen import Kitchen, tool_calls, uris
-from mcp_sansio import Config, End, HttpTransaction, MemorySessionStore, Server, Whole
+from mcp_sansio import Config, End, HttpTransaction, MemorySessionStore, Part, Server, Whole
 from mcp_sansio.call import Call
-from mcp_sansio.response_driver import data_of
+from mcp_sansio.driving import Orphans
+from mcp_sansio.response_driver import LentLoop, ResponseDriver, data_of
 from mcp_sansio.storage import StoreUnavailable
 from mcp_sansio.testing import SimulatedHttp, Simulation
 from mcp_sansio.wire.json import encode
@@ -725,3 +730,67 @@ def test_what_is_changed_in_a_thread_meanwhile_holds_from_then_on(
             body = given.body if isinstance(given, Whole) else data_of(given.data_to_send())
             assert (b"Mcp-Param-Region" in body) if change is replace else (b'"more"' in body), at
     assert at > 20
+
+
+async def test_a_driver_that_is_woken_from_a_thread_wherever_it_is_writes_the_whole_response() -> None:
+    kitchen = Kitchen("waits", "reports")
+    loop = LentLoop(
+        asyncio.get_running_loop(),
+        now=time.monotonic,
+        event=asyncio.Event,
+        start=asyncio.ensure_future,
+        thread=get_ident,
+    )
+    server = Server(kitchen.registry, runtime=loop.runtime(secrets.token_bytes, asyncio.to_thread))
+    kitchen.server, kitchen.event = server, asyncio.Event
+    client = Http(ENVELOPE[0], kitchen.registry)
+    client.log_level = "debug"
+    message = client.message("tools/call", {"name": "logs_and_waits", "arguments": {}})
+    bodies = set()
+    for at in count():
+        driver = Driver(loop, Orphans())
+        with woken_at(driver, at) as was_woken:
+            given = server.respond(
+                "/mcp", headers_of(client.headers(message)), encode(message), start=driver.start_call, wake=driver.wake
+            )
+            assert isinstance(given, HttpTransaction)
+            driver.engine = given
+            loop.call_soon(kitchen.open)
+            parts: list[Part] = []
+            async with asyncio.timeout(10):
+                while not (parts and isinstance(parts[-1], End)):
+                    parts += await driver.take()
+                    loop.call_soon(kitchen.open)
+            driver.leave()
+        bodies.add(data_of(parts))
+        if not was_woken:
+            break
+    assert at > 100
+    assert len(bodies) == 1
+    assert bodies.pop().count(b"data: ") == 3
+
+
+class Driver(ResponseDriver):
+    """For a transport that a test is."""
+
+    engine: HttpTransaction
+
+
+@contextmanager
+def woken_at(driver: Driver, at: int) -> Iterator[list[int]]:
+    """Have `driver` woken by a thread where the library comes to its line number `at`; that is given once it was."""
+    lines, found, tracing = count(), list[int](), sys.gettrace()
+
+    def trace(frame: Any, event: str, _: Any) -> Any:
+        if event == "line" and not found and next(lines) == at:
+            found.append(at)
+            thread = Thread(target=driver.wake)
+            thread.start()
+            thread.join()
+        return trace if "mcp_sansio" in frame.f_code.co_filename else None
+
+    sys.settrace(trace)
+    try:
+        yield found
+    finally:
+        sys.settrace(tracing)
