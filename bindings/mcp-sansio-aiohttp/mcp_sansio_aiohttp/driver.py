@@ -34,6 +34,8 @@ class Driver(ResponseDriver):
 
     # Defaults stand here, since most requests change none of them.
     engine: HttpTransaction
+    #: Whether the engine has had the request.
+    _has_come_in = False
     _response: web.StreamResponse | None = None
     _eyes: Watch | None = None
     _linger = _LINGER_SECONDS
@@ -43,13 +45,16 @@ class Driver(ResponseDriver):
         self._host = host
         self._request = request
 
-    async def serve(self) -> web.StreamResponse:
-        """Serve a request to the Streamable HTTP endpoint. What is returned is for aiohttp to finish."""
-        server, request = self._host.server, self._request
+    def at_once(self) -> web.Response | None:
+        """The response to a request to the Streamable HTTP endpoint, if it is there at once; else `run` has to go on.
+
+        Without a coroutine, which would be one of two for each request.
+        """
+        request = self._request
         content = request.content
         if request.method != "POST" or not content.is_eof() or content.exception() is not None:
-            return await self.run(server.http_transaction)
-        given = server.respond(
+            return None
+        given = self._host.server.respond(
             request.raw_path,
             Headers.of_bytes(request.raw_headers),
             content.read_nowait(),  # mostly this is all of the body
@@ -62,21 +67,23 @@ class Driver(ResponseDriver):
         if isinstance(given, Whole):
             return web.Response(status=given.status, headers=given.headers, body=given.body)  # mostly
         self.engine = given
-        return await self._drive(has_come_in=True)
+        self._has_come_in = True
+        return None
 
     async def run(self, open_engine: Callable[..., HttpTransaction]) -> web.StreamResponse:
-        """Serve the request with an engine that `open_engine` makes. What is returned is for aiohttp to finish."""
-        self.engine = open_engine(
-            principal=checked_principal(self._host.principal(self._request)),
-            loopback=is_on_loopback(self._request),
-            request=self._request,
-            wake=self.wake,
-        )
-        return await self._drive(has_come_in=False)
+        """Serve the request, with an engine that `open_engine` makes where there is none yet.
 
-    async def _drive(self, *, has_come_in: bool) -> web.StreamResponse:
+        What is returned is for aiohttp to finish.
+        """
+        if not self._has_come_in:
+            self.engine = open_engine(
+                principal=checked_principal(self._host.principal(self._request)),
+                loopback=is_on_loopback(self._request),
+                request=self._request,
+                wake=self.wake,
+            )
         try:
-            refused = None if has_come_in else await self._receive()
+            refused = None if self._has_come_in else await self._receive()
             return await self._respond(self.take_now()) if refused is None else refused
         except ConnectionError:
             return self._left()

@@ -102,7 +102,9 @@ class Endpoint(Mounted):
         return app
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
-        return await Driver(self._host, request).serve()
+        driver = Driver(self._host, request)
+        response = driver.at_once()
+        return await driver.run(self._host.server.http_transaction) if response is None else response
 
 
 class SseEndpoint(Mounted):
