@@ -20,6 +20,7 @@ from mcp_sansio.server import gate
 from mcp_sansio.simplify import simplified, stripped
 from mcp_sansio.uri_template import UriTemplate
 from mcp_sansio.wire import headers as wire_headers
+from mcp_sansio.wire import hosts as wire_hosts
 from mcp_sansio.wire import json as wire_json
 from mcp_sansio.wire import urls as wire_urls
 from mcp_sansio.wire.jsonrpc import Shape, classify
@@ -151,9 +152,9 @@ def headers(data: bytes) -> None:
     wire_headers.media_type(value)
     for form in ("application/json", "text/event-stream"):
         assert wire_headers.accepts(value, form) in (True, False)
-    for parsed in (wire_headers.parse_host(value), wire_headers.parse_origin(value)):
+    for parsed in (wire_hosts.parse_host(value), wire_hosts.parse_origin(value)):
         assert parsed is None or all(isinstance(part, str | int | None) for part in parsed)
-    path, query = wire_headers.split_target(value)
+    path, query = wire_hosts.split_target(value)
     assert len(path) <= len(value) + 1
     assert sum(map(len, query)) <= len(value)
     decoded = wire_headers.decode_value(value)
