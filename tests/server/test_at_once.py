@@ -209,7 +209,8 @@ GOING_ON = {"waits", "logs", "logs_and_fails", "streams", "polled", "counts_late
 thorough = pytest.mark.thorough
 #: Of the revisions that are of one family, all but the newest take long and find out little.
 NEWEST_OF_EACH = [
-    version if version in (*ENVELOPE[:1], *HANDSHAKE[:1]) else pytest.param(version, marks=thorough) for version in VERSIONS
+    version if version in (*ENVELOPE[:1], *HANDSHAKE[:1]) else pytest.param(version, marks=thorough)
+    for version in VERSIONS
 ]
 
 
