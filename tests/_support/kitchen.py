@@ -210,6 +210,15 @@ def _waits(kitchen: Kitchen) -> None:
         return str(sorted(ex.session.values))
 
     @tool
+    async def opens_late(ex: Exchange) -> str:
+        await kitchen.wait()
+        return (await ex.sessions.open()).handle
+
+    @tool
+    async def finds(ex: Exchange, handle: str = "") -> bool:
+        return await ex.sessions.use(handle) is not None
+
+    @tool
     async def mends() -> str:
         try:
             await kitchen.wait()
