@@ -117,9 +117,13 @@ def headers_of(given: Mapping[str, str]) -> Headers:
     return Headers.of_bytes([(name.encode(), value.encode("latin-1")) for name, value in held.items()])
 
 
+def nameless(body: bytes) -> bytes:
+    """A body without the names of streams, which are drawn."""
+    return re.sub(rb"(?m)^id: [0-9a-f]{32}-", b"id: stream-", body)
+
+
 def seen(exchange: SimulatedHttp) -> tuple[int | None, Any, bytes, bool, list[str]]:
     """All that a client and a driver see of a request, but for how many streams there were before."""
     head = exchange.head
-    body = re.sub(rb"(?m)^id: [0-9a-f]{32}-", b"id: stream-", exchange.body)
     happened = [repr(event) for event in exchange.happened]
-    return exchange.status, None if head is None else head.headers, body, exchange.ended, happened
+    return exchange.status, None if head is None else head.headers, nameless(exchange.body), exchange.ended, happened
