@@ -135,8 +135,8 @@ class Http:
         self.session: list[tuple[str, str]] = []
         self.waiting: Any = None
         if not row.is_new:
-            head = self._post(self.prepare(row.initialize()))[0]
-            self.session = [pair for pair in head.headers if pair[0].lower() == "mcp-session-id"]
+            opened = self._post(self.prepare(row.initialize()))
+            self.session = [pair for pair in opened.headers if pair[0].lower() == "mcp-session-id"]
             self._post(self.prepare(row.initialized()))
 
     def prepare(self, message: Any) -> tuple[list[tuple[bytes, bytes]], bytes]:
@@ -152,32 +152,37 @@ class Http:
         ]
         return [(name.encode(), value.encode()) for name, value in headers], body
 
-    def _post(self, prepared: tuple[list[tuple[bytes, bytes]], bytes]) -> list[Any]:
+    def _post(self, prepared: tuple[list[tuple[bytes, bytes]], bytes]) -> Whole:
+        """The response, as far as it is there."""
         headers, body = prepared
         driver = self.driver
         given = self.server.respond("/mcp", Headers.of_bytes(headers), body, start=driver.start, loopback=True)
         if isinstance(given, Whole):
-            return [Head(given.status, given.headers), Body(given.body)]
+            return given
         self.engine = given
         driver.turn(given)
-        parts: list[Any] = given.data_to_send()
-        return parts
+        head, *pieces = given.data_to_send()
+        assert isinstance(head, Head)
+        return Whole(head.status, head.headers, _data_of(pieces))
 
     def send(self, prepared: tuple[list[tuple[bytes, bytes]], bytes]) -> list[bytes]:
-        """Send a message; the pieces of the body that come back at once."""
-        parts = self._post(prepared)
-        if parts[0].status != 200:
-            raise rows.Wrong(f"HTTP {parts[0].status}")
-        return [part.data for part in parts if type(part) is Body]
+        """Send a message; what comes back of the response's body at once."""
+        response = self._post(prepared)
+        if response.status != 200:
+            raise rows.Wrong(f"HTTP {response.status}")
+        return [response.body]
 
     def answer(self, prepared: tuple[list[tuple[bytes, bytes]], bytes]) -> list[bytes]:
         """Answer a question on a request of its own; what comes back of the call that asked it."""
         call = self.engine
-        accepted = self._post(prepared)[0]
-        assert type(accepted) is Head
+        assert self._post(prepared).status == 202
         self.driver.resume()
         self.driver.turn(call)
-        return [part.data for part in call.data_to_send() if type(part) is Body]
+        return [_data_of(call.data_to_send())]
+
+
+def _data_of(parts: list[Any]) -> bytes:
+    return b"".join([part.data for part in parts if type(part) is Body])
 
 
 CLIENTS: dict[str, type[Channel | Http]] = {"core-channel": Channel, "core-http": Http}
