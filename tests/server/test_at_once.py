@@ -455,6 +455,25 @@ def test_a_store_that_does_not_answer(version: str, does: Callable[[], Any], cap
     assert len(logged[0]) == 1
 
 
+@pytest.mark.parametrize("on", ["the store", "its class"])
+def test_a_store_whose_look_ups_somebody_watches(on: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = MemorySessionStore(clock=lambda: 0.0)
+    looked_up, get = [], MemorySessionStore.get
+
+    async def watched(*args: Any, **options: Any) -> Any:
+        looked_up.append(args[-1])
+        return await get(store, args[-1], **options)
+
+    monkeypatch.setattr(*((store, "get") if on == "the store" else (MemorySessionStore, "get")), watched)
+
+    def play(table: Table) -> None:
+        for _ in range(3):
+            assert table.call("ends", {}).status == 200
+
+    played(partial(Responding, far=USUAL[0]), HANDSHAKE[-1], play, store=store, kinds=["ends"])
+    assert len(looked_up) >= 3
+
+
 @pytest.mark.parametrize("version", HANDSHAKE)
 def test_a_store_that_has_to_be_waited_for(version: str) -> None:
     def play(table: Table) -> None:
