@@ -345,7 +345,8 @@ class TaskSink:
     async def _go_on(self) -> None:
         try:
             while self.pending:
-                count = self._now(self._rest) or await self._later(self._rest)
+                # Never at once: who is told of the end takes more in, and what was taken in before has to have begun.
+                count = await self._later(self._rest)
                 self.written += count
                 self._wait_with(self._rest[count:])
         except OSError:

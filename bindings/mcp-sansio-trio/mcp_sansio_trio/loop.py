@@ -141,8 +141,11 @@ class Loop:
             with trio.move_on_at(self._wakes_at):
                 await self._earlier.wait()
             # What is called soon comes after what goes on now: the first steps of tasks that were started before it.
+            # Those may have been started in this very turn, and trio shuffles whose turn is next.
+            now = trio.current_time()
             await trio.lowlevel.checkpoint()
-            self._timers.ring(trio.current_time())
+            await trio.lowlevel.checkpoint()
+            self._timers.ring(now)
 
     def call_soon(self, callback: Callable[[], Any], /) -> None:
         """See `mcp_sansio.stream_driver.Loop`. Any thread may do this."""
