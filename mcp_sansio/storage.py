@@ -15,7 +15,7 @@ import attrs
 import msgspec
 
 from .errors import McpError, SessionExpired
-from .runtime import Event, Runtime, given_now
+from .runtime import Event, Runtime
 from .types import JSON
 
 Cursor = int
@@ -150,9 +150,10 @@ class MemorySessionStore:
 
     async def get(self, key: str, *, ttl: float | None = None) -> SessionRecord | None:
         """See `SessionStore.get`."""
-        return self._look_up(key, ttl)
+        return self.look_up(key, ttl)
 
-    def _look_up(self, key: str, ttl: float | None) -> SessionRecord | None:
+    def look_up(self, key: str, ttl: float | None) -> SessionRecord | None:
+        """`get`, without having to be awaited."""
         entry = self._entries.get(key)
         now = self._clock()
         if entry is None or entry.expires <= now:
@@ -306,20 +307,6 @@ class SessionAccess:
 def owned_key(kind: str, principal: str | None, name: str) -> str:
     """Where what is `principal`'s alone is stored, so that a look at it by anybody else finds and renews nothing."""
     return f"{kind}:{'' if principal is None else _digest(principal)}:{name}"
-
-
-def look_up_of(store: SessionStore) -> Callable[[str, float | None], SessionRecord | None]:
-    """``store.get``, of a store that `answers_at_once`, without having to be awaited.
-
-    To run a coroutine for each look-up took a tenth of what a call in a session costs.
-    """
-    # Where another `get` stands in its place, whoever put it there, that is the one to ask.
-    if isinstance(store, MemorySessionStore) and getattr(store.get, "__func__", None) is _GET_OF_MEMORY:
-        return store._look_up
-    return lambda key, ttl: given_now(store.get(key, ttl=ttl))
-
-
-_GET_OF_MEMORY = MemorySessionStore.get
 
 
 @lru_cache(1024)

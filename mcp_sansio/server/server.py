@@ -18,7 +18,7 @@ from mcp_sansio.outcome import Failure, FailureKind
 from mcp_sansio.registry import Registry
 from mcp_sansio.request_state import StateCodec, StoredState
 from mcp_sansio.runtime import Runtime
-from mcp_sansio.storage import Hub, MemorySessionStore, SessionAccess, SessionStore, look_up_of
+from mcp_sansio.storage import Hub, MemorySessionStore, SessionAccess, SessionStore
 from mcp_sansio.wire.headers import Headers
 
 from .at_once import Asked, Start
@@ -27,7 +27,7 @@ from .connection import ServerConnection
 from .familiar import Familiar
 from .lending import Lender
 from .questions import Questions
-from .sessions import LiveSession, OpenedSessions
+from .sessions import LiveSession, OpenedSessions, look_up_of
 from .topics import Topics
 from .workers import Workers
 
