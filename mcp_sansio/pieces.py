@@ -7,7 +7,9 @@ from typing import Any
 
 
 def octets(data: Any) -> bytes:
-    """A copy of the bytes that `data` holds. Raises ``TypeError`` for what holds none, as a text."""
+    """The bytes that `data` holds, copied where it is none. Raises ``TypeError`` for what holds none, as a text."""
+    if type(data) is bytes:
+        return data
     try:
         return bytes(memoryview(data))
     except TypeError:
@@ -29,13 +31,13 @@ class Pieces:
     def add(self, data: bytes) -> None:
         """A further piece."""
         if not self.size:
-            self._first = data if type(data) is bytes else octets(data)
+            self._first = octets(data)
         else:
             if self._all is None:
                 self._all = BytesIO()
                 self._all.write(self._first)
                 self._first = b""
-            self._all.write(data if type(data) is bytes else octets(data))
+            self._all.write(octets(data))
         self.size += len(data)
 
     def whole(self) -> bytes:

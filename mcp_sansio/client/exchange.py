@@ -186,7 +186,7 @@ class Response(Struct, eq=False):
             return self._unreadable("it ended before it began")
         if self._events is not None:
             return [*self.receive_data(data), *self._end(_COMPLETE)]
-        body = data if type(data) is bytes else octets(data)
+        body = octets(data)
         if self._body is not None:
             self._body.add(data)
             body = self._body.whole()

@@ -34,9 +34,14 @@ def unreadable(method: str, ending: Unreadable) -> UnusableReply:
 
 def lost(method: str, reason: str, cause: BaseException | None = None, connected: bool = True) -> McpError:
     """No response, or only the beginning of one. Where there was no connection to lose, `reason` says all."""
+    text = f"the connection was lost before the response to {method} came: {reason}" if connected else reason
+    return broken(text, cause)
+
+
+def broken(text: str, cause: BaseException | None) -> McpError:
+    """What `text` says, by that `cause`. A `HeadersFailed` is the error itself: there was nothing to lose yet."""
     if isinstance(cause, HeadersFailed):
         return cause
-    text = f"the connection was lost before the response to {method} came: {reason}" if connected else reason
     error = ConnectionLost(text)
     error.__cause__ = cause
     return error

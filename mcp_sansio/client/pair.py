@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcp_sansio.adapters.base import Adapter
-from mcp_sansio.errors import ConnectionLost, HeadersFailed, McpError, ServerError, UnusableReply
+from mcp_sansio.errors import McpError, ServerError, UnusableReply
 from mcp_sansio.wire.urls import are_same_origin, resolve
 
 from .calls import OutgoingCall, OutgoingRequest
 from .exchange import STREAM_TYPE, Complete, Due, Finding, Message, Named, Overlong, Refusal, Response, Unreadable
 from .gate import Gate
-from .http_errors import lost, refused, unreadable
+from .http_errors import broken, lost, refused, unreadable
 from .http_notices import Notice
 from .negotiation import says_legacy
 
@@ -131,9 +131,7 @@ class Pair:
         """See `Job.lost`."""
         if self._endpoint is None and connected:
             reason = f"no endpoint event came on the stream of the older transport: {reason}"
-        error = ConnectionLost(reason)
-        error.__cause__ = cause
-        self._ended(cause if isinstance(cause, HeadersFailed) else error)
+        self._ended(broken(reason, cause))
 
     def _received(self, message: bytes) -> None:
         if self._endpoint is None:

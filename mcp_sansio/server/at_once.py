@@ -14,14 +14,12 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from mcp_sansio.call import Call
-from mcp_sansio.dispatcher import RUN, Peer
+from mcp_sansio.dispatcher import RUN
 from mcp_sansio.events import Whole
 from mcp_sansio.outcome import Failure
-from mcp_sansio.storage import Session
-from mcp_sansio.wire.headers import JSON_HEADER
 
 from .calls import RunningCall
-from .sessions import NO_PEER, HttpSession, session_key
+from .sessions import HttpSession, InSession, session_key
 
 if TYPE_CHECKING:
     from .heads import RequestHead
@@ -32,7 +30,7 @@ if TYPE_CHECKING:
 Start = Callable[[Call, Awaitable[None]], object]
 
 
-class Asked(Struct, eq=False):
+class Asked(Struct, InSession, eq=False):
     """A request like one before, and the `Outlet` of the `call` in it until that wants more than to reply.
 
     All but `server`, `head` and `call` are as in `HttpTransaction`.
@@ -95,8 +93,8 @@ class Asked(Struct, eq=False):
         return self._whole(self._message, self._failure)
 
     def _whole(self, message: bytes, failure: Failure | None) -> Whole:
-        headers = (JSON_HEADER, ("Content-Length", str(len(message))), *self.head.cors)
-        return Whole(200 if failure is None else self.call.adapter.http_status(failure), headers, message)
+        status = 200 if failure is None else self.call.adapter.http_status(failure)
+        return Whole(status, self.head.headers_of_json(message), message)
 
     def _taken_over(self) -> StreamableTransaction:
         """The transaction that goes on with the call instead of this."""
@@ -110,21 +108,6 @@ class Asked(Struct, eq=False):
         return self._engine
 
     # The call's side: see `Outlet`
-
-    @property
-    def owner(self) -> object:
-        """See `Outlet`: a session with its principal."""
-        return None if self.held is None else self.held.owner
-
-    @property
-    def peer(self) -> Peer:
-        """See `Outlet`."""
-        return self.held or NO_PEER
-
-    @property
-    def session(self) -> Session | None:
-        """See `Outlet`."""
-        return None if self.held is None else self.held.values
 
     @property
     def can_stream(self) -> bool:

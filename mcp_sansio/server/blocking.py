@@ -10,15 +10,17 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from math import inf
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from mcp_sansio.driving import Alarm, Handle, Tasks
 from mcp_sansio.driving import Task as AnyTask
 from mcp_sansio.events import CallCancelled, CallReceived, Head, Part, StoreNeeded
 from mcp_sansio.stepping import Job, Task
 
-from .http import HttpTransaction
 from .server import Server
+
+if TYPE_CHECKING:
+    from .http import HttpTransaction
 
 logger = logging.getLogger("mcp_sansio")
 

@@ -13,7 +13,7 @@ from msgspec import Struct
 from mcp_sansio.adapters.preamble import PIN, VERSION_HEADER
 from mcp_sansio.adapters.selection import AdapterSet
 from mcp_sansio.outcome import Failure, FailureKind
-from mcp_sansio.wire.headers import Headers
+from mcp_sansio.wire.headers import JSON_HEADER, Headers
 from mcp_sansio.wire.hosts import split_target
 
 from . import gate
@@ -43,6 +43,10 @@ class RequestHead(Struct, frozen=True, eq=False):
     #: All that a head has a say in where its body is read: heads that are alike in this are alike, see `familiar`.
     place: Hashable
 
+    def headers_of_json(self, body: bytes, further: gate.Pairs = ()) -> gate.Pairs:
+        """The headers of a response whose body is that JSON, `further` ones among them."""
+        return (JSON_HEADER, *further, ("Content-Length", str(len(body))), *self.cors)
+
 
 class RequestHeads:
     """Judges the heads of the requests to one server of `adapters`, within the limits of `config`."""
@@ -68,21 +72,21 @@ class RequestHeads:
         return head
 
     def _judge(self, target: str, headers: Headers, loopback: bool) -> RequestHead:
-        most, get = self._config.max_headers, headers.fields.get
-        if headers.size > most:  # first: what the others judge, they remember
-            fault = Failure(FailureKind.HEADERS_TOO_LARGE, f"the headers are larger than {most} bytes")
+        config, get = self._config, headers.fields.get
+        if headers.size > config.max_headers:  # first: what the others judge, they remember
+            text = f"the headers are larger than {config.max_headers} bytes"
+            fault = Failure(FailureKind.HEADERS_TOO_LARGE, text)
             return RequestHead(headers, _NO_QUERY, None, fault, fault, (), False, False, None)
         refused, cors = self._admission(get("host"), get("origin"), loopback)
         query = split_target(target)[1] if "?" in target else _NO_QUERY
         session_id = get(_SESSION)
         accepts_json, accepts_stream = gate.accepted_forms(get("accept"))
-        most = self._config.max_message
         return RequestHead(
             headers,
             query,
             session_id,
             refused,
-            refused or gate.fault_of_body(get("content-type"), get("content-length"), most),
+            refused or gate.fault_of_body(get("content-type"), get("content-length"), config.max_message),
             () if refused is not None else cors,
             accepts_json,
             accepts_stream,

@@ -15,7 +15,7 @@ from mcp_sansio.events import Body, CallCancelled, CallReceived, End, Event, Hea
 from mcp_sansio.outcome import Failure, FailureKind, Rejected
 from mcp_sansio.pieces import Pieces
 from mcp_sansio.types import RequestId
-from mcp_sansio.wire.headers import JSON_HEADER, STREAM_TYPE, Headers
+from mcp_sansio.wire.headers import STREAM_TYPE, Headers
 from mcp_sansio.wire.sse import encode_comment
 
 from . import gate
@@ -251,9 +251,8 @@ class HttpTransaction:
     def respond_json(self, status: int, body: bytes, headers: Iterable[tuple[str, str]] = ()) -> None:
         """Send a whole response of JSON."""
         if self.state is not _ENDED:
-            length = ("Content-Length", str(len(body)))
-            all_headers = (JSON_HEADER, *headers, *self.extra_headers, length, *self.head.cors)
-            self._complete(Head(status, all_headers), Body(body), _END)
+            head = Head(status, self.head.headers_of_json(body, (*headers, *self.extra_headers)))
+            self._complete(head, Body(body), _END)
 
     @property
     def rendering(self) -> Adapter:

@@ -7,23 +7,21 @@ would otherwise wait in silence for too long; so a call that never asks and neve
 from __future__ import annotations
 
 from mcp_sansio.adapters.base import Adapter
-from mcp_sansio.dispatcher import Peer
 from mcp_sansio.events import CallCancelled
 from mcp_sansio.outcome import Failure
-from mcp_sansio.storage import Session
 from mcp_sansio.wire.sse import encode_event
 
 from ._state import ResponseState
 from .calls import RunningCall
 from .replies import Replies
 from .session_transaction import SessionTransaction
-from .sessions import NO_PEER
+from .sessions import InSession
 from .streams import LogReader
 
 _WAITING, _STREAMING = ResponseState.WAITING, ResponseState.STREAMING
 
 
-class PostTransaction(SessionTransaction):
+class PostTransaction(SessionTransaction, InSession):
     """What an HTTP request is to the calls that came in it: their `Outlet`."""
 
     # None of these is there before the message is read; a class has them so that making one costs nothing.
@@ -40,21 +38,6 @@ class PostTransaction(SessionTransaction):
         return self._adapter or self.server.adapters.fallback
 
     # The calls' side: see `Outlet`
-
-    @property
-    def owner(self) -> object:
-        """See `Outlet`: a session with its principal."""
-        return None if self._session is None else self._session.owner
-
-    @property
-    def peer(self) -> Peer:
-        """See `Outlet`."""
-        return self._session or NO_PEER
-
-    @property
-    def session(self) -> Session | None:
-        """See `Outlet`."""
-        return None if self._session is None else self._session.values
 
     @property
     def can_stream(self) -> bool:

@@ -155,11 +155,10 @@ class Server:
         return RequestHeads(self.config, self.adapters)
 
     @cached_property
-    def _transactions(self) -> tuple[type[StreamableTransaction], type[PairTransaction]]:
-        from .pair import PairTransaction
+    def _streamable(self) -> type[StreamableTransaction]:
         from .streamable import StreamableTransaction
 
-        return StreamableTransaction, PairTransaction
+        return StreamableTransaction
 
     # What it makes
 
@@ -173,9 +172,7 @@ class Server:
         paced: bool = False,
     ) -> StreamableTransaction:
         """The engine for one request to the Streamable HTTP endpoint. See `HttpTransaction` for the arguments."""
-        return self._transactions[0](
-            self, principal=principal, loopback=loopback, request=request, wake=wake, paced=paced
-        )
+        return self._streamable(self, principal=principal, loopback=loopback, request=request, wake=wake, paced=paced)
 
     def respond(
         self,
@@ -235,7 +232,9 @@ class Server:
         adapters = self._pair_adapters
         if adapters is None:
             raise ValueError("the pair of endpoints needs a revision with a handshake")
-        return self._transactions[1](
+        from .pair import PairTransaction
+
+        return PairTransaction(
             self,
             message_path=message_path,
             adapters=adapters,

@@ -22,7 +22,7 @@ class SessionTransaction(HttpTransaction):
     """What an HTTP request does with its session, whatever else it is about."""
 
     # None of these is there before the session is; a class has them so that making one costs nothing.
-    _session: HttpSession | None = None
+    held: HttpSession | None = None
     _live: LiveSession | None = None
     _touched: float = 0.0
 
@@ -33,7 +33,7 @@ class SessionTransaction(HttpTransaction):
         def found(record: SessionRecord | None) -> None:
             if record is None:
                 raise no_such_session()
-            self._session = HttpSession(session_id, server.opened.of(key, record), server, record)
+            self.held = HttpSession(session_id, server.opened.of(key, record), server, record)
             self._live = server.session_used(session_id)
             self._touched = server.runtime.now()
             then()
@@ -92,7 +92,7 @@ class SessionTransaction(HttpTransaction):
 
     def _touch(self) -> None:
         """A session with something in flight does not expire."""
-        session, now = self._session, self.server.runtime.now()
+        session, now = self.held, self.server.runtime.now()
         if session is None or now - self._touched < self.config.session_ttl / 4:
             return
         self._touched = now

@@ -24,6 +24,8 @@ from .calls import RunningCall
 from .streams import EventLog, StandaloneStream, standalone_id
 
 if TYPE_CHECKING:
+    from mcp_sansio.dispatcher import Peer
+
     from .server import Server
 
 SESSION_HEADER = "Mcp-Session-Id"
@@ -189,6 +191,29 @@ class NoPeer:
 
 
 NO_PEER = NoPeer()
+
+
+class InSession:
+    """What an `Outlet` says of the session that its calls came in, which is `held`, if there is one."""
+
+    __slots__ = ()
+
+    held: HttpSession | None
+
+    @property
+    def owner(self) -> object:
+        """See `Outlet`: a session with its principal."""
+        return None if self.held is None else self.held.owner
+
+    @property
+    def peer(self) -> Peer:
+        """See `Outlet`."""
+        return self.held or NO_PEER
+
+    @property
+    def session(self) -> Session | None:
+        """See `Outlet`."""
+        return None if self.held is None else self.held.values
 
 
 class LiveSession(Struct, eq=False, weakref=True):

@@ -74,8 +74,8 @@ class StreamableTransaction(PostTransaction):
             self._called(call)
 
     def _call_in_session(self, call: Call) -> None:
-        assert self._session is not None
-        opened = self._session.opened
+        assert self.held is not None
+        opened = self.held.opened
         call.client, call.log_level = opened.client, opened.log_level
         self._called(call)
 
@@ -97,8 +97,8 @@ class StreamableTransaction(PostTransaction):
             self._process(raw, preamble)
 
     def _process_in_session(self, raw: bytes, preamble: Preamble) -> None:
-        assert self._session is not None
-        opened = self._session.opened
+        assert self.held is not None
+        opened = self.held.opened
         if preamble.header_version is None:
             self._adapter = self.server.adapters.select(preamble, opened.revision)
         self._process(raw, preamble, opened.client, opened.log_level)
@@ -149,7 +149,7 @@ class StreamableTransaction(PostTransaction):
                 self.add(self.rendering.encode_failure(item.id, item.failure), item.failure)
 
     def _answer(self, answer: Reply) -> None:
-        owner = self._session.owner if self._session else None
+        owner = self.held.owner if self.held else None
         if owner is not None and self.server.questions.answer(owner, answer):
             return
         self.emit(PeerFaulted(Failure(FailureKind.INVALID_PARAMS, "a response to no question that is open here")))
@@ -159,12 +159,12 @@ class StreamableTransaction(PostTransaction):
 
     def _notified(self, call: Call) -> None:
         # Where there is no session, the client's disconnect is what gives a call up.
-        if call.operation is not Operation.CANCEL or self._session is None:
+        if call.operation is not Operation.CANCEL or self.held is None:
             return
         request_id = usable_id(call.params.get("requestId"))
         if request_id is not None and not (self._live and self._live.cancel(request_id)):
             self._told = True
-            self.server.workers.cancelled(self._session.id, request_id)
+            self.server.workers.cancelled(self.held.id, request_id)
 
     def _called(self, call: Call) -> None:
         if call.operation in RUN:
@@ -187,7 +187,7 @@ class StreamableTransaction(PostTransaction):
         server = self.server
         now = server.runtime.now()
         running = RunningCall(server, call, self, now + self.config.call_timeout)
-        if self._session is not None and not self._start_in_session(running, self._session.id):
+        if self.held is not None and not self._start_in_session(running, self.held.id):
             return
         self.start_call(running, now)
         spec = server.registry.tools.get(call.target or "") if call.operation is _CALL_TOOL else None
@@ -204,7 +204,7 @@ class StreamableTransaction(PostTransaction):
         self._touched = now = self.server.runtime.now()
         running.outlet = self
         if session is not None:
-            self._session = session
+            self.held = session
             self._live = self.server.live_session(session.id)
             self._live.calls[running] = None
         self.hold_call(running, now)
@@ -303,8 +303,8 @@ class StreamableTransaction(PostTransaction):
         return any(adapter.has_handshake for adapter in possible)
 
     def _open_stream(self, stated: Adapter | None) -> None:
-        assert self._session is not None
-        session, last = self._session, self.head.headers.get("last-event-id")
+        assert self.held is not None
+        session, last = self.held, self.head.headers.get("last-event-id")
         adapter = stated or self.server.adapters.by_version.get(session.opened.revision) or self.rendering
         self._adapter = adapter
         if last is None:
@@ -314,13 +314,13 @@ class StreamableTransaction(PostTransaction):
             self._use_stream(lambda stream: stream.resume(last, reopen))
 
     def _replace_stream(self, adapter: Adapter) -> None:
-        assert self._session is not None
-        session = self._session
+        assert self.held is not None
+        session = self.held
         self._use_stream(lambda stream: stream.open_instead(adapter, session.record["subscriptions"]))
 
     def _use_stream(self, use: Callable[[SessionStream], None]) -> None:
-        assert self._session is not None
-        self._live = live = self.server.live_session(self._session.id)
+        assert self.held is not None
+        self._live = live = self.server.live_session(self.held.id)
         self._stream = SessionStream(self, live)
         try:
             use(self._stream)

@@ -59,10 +59,7 @@ class Driver(ResponseDriver):
             Headers.of_bytes(request.raw_headers),
             content.read_nowait(),  # mostly this is all of the body
             start=self.start_call,
-            principal=checked_principal(self._host.principal(request)),
-            loopback=is_on_loopback(request),
-            request=request,
-            wake=self.wake,
+            **self._facts(),
         )
         if isinstance(given, Whole):
             return web.Response(status=given.status, headers=given.headers, body=given.body)  # mostly
@@ -76,12 +73,7 @@ class Driver(ResponseDriver):
         What is returned is for aiohttp to finish.
         """
         if not self._has_come_in:
-            self.engine = open_engine(
-                principal=checked_principal(self._host.principal(self._request)),
-                loopback=is_on_loopback(self._request),
-                request=self._request,
-                wake=self.wake,
-            )
+            self.engine = open_engine(**self._facts())
         try:
             refused = None if self._has_come_in else await self._receive()
             return await self._respond(self.take_now()) if refused is None else refused
@@ -98,6 +90,15 @@ class Driver(ResponseDriver):
             self.leave()
 
     # The request
+
+    def _facts(self) -> dict[str, Any]:
+        """What an `HttpTransaction` is told of the request before it comes in."""
+        return {
+            "principal": checked_principal(self._host.principal(self._request)),
+            "loopback": is_on_loopback(self._request),
+            "request": self._request,
+            "wake": self.wake,
+        }
 
     async def _receive(self) -> web.StreamResponse | None:
         """Hand the request to the engine. A response is given where it is not HTTP, which the core never sees."""
