@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
-import time
-from threading import get_ident
 from typing import Any
 
-from mcp_sansio import Exchange, HttpTransaction, Registry, Server
+from lent import lent_loop
+from mcp_sansio import Exchange, HttpTransaction, Registry
 from mcp_sansio.driving import Orphans
-from mcp_sansio.response_driver import LentLoop, ResponseDriver
+from mcp_sansio.response_driver import ResponseDriver
 from mcp_sansio.wire.json import encode
 from speak import ENVELOPE, Http
 
@@ -34,14 +32,7 @@ async def test_what_comes_up_between_a_take_and_a_write_does_not_wait_for_the_wr
             given_up.set()
         return "late"
 
-    loop = LentLoop(
-        asyncio.get_running_loop(),
-        now=time.monotonic,
-        event=asyncio.Event,
-        start=asyncio.ensure_future,
-        thread=get_ident,
-    )
-    server = Server(registry, runtime=loop.runtime(secrets.token_bytes, asyncio.to_thread))
+    loop, server = lent_loop(registry)
     driver = Driver(loop, Orphans())
     driver.engine = server.http_transaction(wake=driver.wake)
     peer = Http(ENVELOPE[0], registry)

@@ -424,6 +424,19 @@ async def test_a_sink_writes_what_goes_and_the_rest_in_order() -> None:
     assert await slow.told.get() == "released"
 
 
+async def test_a_sink_that_had_to_wait_tells_of_the_end_once_it_has_waited() -> None:
+    """Whoever is told takes more in, and what was taken in before has to have begun."""
+    slow = Slow()
+    slow.sink.write(b"abcdef")
+    slow.room = 3  # its peer was quick
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert (slow.taken, slow.sink.pending, slow.told.empty()) == (b"abc", 3, True)
+    slow.may_go_on.set()
+    assert await slow.told.get() == "written"
+    assert slow.taken == b"abcdef"
+
+
 @pytest.mark.parametrize("when", ["now", "later"])
 async def test_a_sink_that_nobody_reads_is_said_so(when: str) -> None:
     slow = Slow(when)

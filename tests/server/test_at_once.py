@@ -5,15 +5,13 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-import secrets
 import sys
-import time
 import weakref
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import count
-from threading import Thread, get_ident
+from threading import Thread
 from typing import Annotated, Any, cast
 
 import attrs
@@ -23,10 +21,11 @@ import pytest
 from alike import calls, registry, requests
 from at_once import STARTS, Forgetful, Responding, headers_of, nameless, seen
 from kitchen import QUESTIONS, Kitchen, tool_calls, uris
+from lent import lent_loop
 from mcp_sansio import Config, End, HttpTransaction, MemorySessionStore, Part, Server, Whole
 from mcp_sansio.call import Call
 from mcp_sansio.driving import Orphans
-from mcp_sansio.response_driver import LentLoop, ResponseDriver, data_of
+from mcp_sansio.response_driver import ResponseDriver, data_of
 from mcp_sansio.storage import StoreUnavailable
 from mcp_sansio.testing import SimulatedHttp, Simulation
 from mcp_sansio.wire.json import encode
@@ -792,14 +791,7 @@ def test_what_is_changed_in_a_thread_meanwhile_holds_from_then_on(
 @pytest.mark.parametrize("version", VERSIONS[:1])
 async def test_a_driver_that_is_woken_from_a_thread_wherever_it_is_writes_the_whole_response(version: str) -> None:
     kitchen = Kitchen("waits", "reports")
-    loop = LentLoop(
-        asyncio.get_running_loop(),
-        now=time.monotonic,
-        event=asyncio.Event,
-        start=asyncio.ensure_future,
-        thread=get_ident,
-    )
-    server = Server(kitchen.registry, runtime=loop.runtime(secrets.token_bytes, asyncio.to_thread))
+    loop, server = lent_loop(kitchen.registry)
     kitchen.server, kitchen.event = server, asyncio.Event
     client = Http(version, Simulation(kitchen.registry, store=server.store))
     hear_everything(client)
