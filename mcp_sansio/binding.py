@@ -74,6 +74,8 @@ class Bound(msgspec.Struct, frozen=True, eq=False):
     dependencies: Mapping[str, Any]
     #: Whether ``await fn(**parse(arguments))`` is all: an ``async def`` that takes its arguments and nothing else.
     is_direct: bool
+    #: Whether that moreover waits for nothing, whatever the arguments.
+    never_waits: bool
     #: Gives the keyword arguments of `fn` for the JSON object of a call's arguments, without the exchange and the
     #: dependencies. Raises `ArgumentsInvalid` with every fault. Properties that are not declared are ignored, unless
     #: the schema says otherwise.
@@ -131,6 +133,7 @@ class Bound(msgspec.Struct, frozen=True, eq=False):
             output, structured = None, _plain
         else:
             output, structured = _typed_output(signature.name, signature.returns)
+        is_direct = signature.is_async and exchange is None and not dependencies
         return cls(
             fn=fn,
             name=signature.name,
@@ -141,7 +144,8 @@ class Bound(msgspec.Struct, frozen=True, eq=False):
             is_async=signature.is_async,
             exchange_param=exchange,
             dependencies=dependencies,
-            is_direct=signature.is_async and exchange is None and not dependencies,
+            is_direct=is_direct,
+            never_waits=is_direct and not signature.may_wait,
             parse=parse,
             structured=structured,
         )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from contextvars import copy_context
 from typing import Any, Protocol
 
 from .asker import Asker, Stop
@@ -55,10 +56,12 @@ class Peer(Protocol):
 class Run(Protocol):
     """One running of a call: what its handler may need, made when it is asked for.
 
-    `scope` is where dependencies are made; there is none until a handler takes one.
+    `scope` is where dependencies are made; there is none until a handler takes one. `raised` is what the handler raised
+    already, in `Dispatcher.at_once`.
     """
 
     call: Call
+    raised: BaseException | None
     scope: Scope | None
 
     @property
@@ -125,6 +128,29 @@ class Dispatcher:
         logger.error("%s %r failed", call.operation, call.target, exc_info=error)
         return Failure(FailureKind.INTERNAL, HANDLER_FAULT)
 
+    def at_once(self, call: Call) -> Outcome | BaseException | None:
+        """The outcome of a call that waits for nothing, as far as can be told; ``None`` for one that has to be run.
+
+        So does one whose handler raised what is given here: that is for `run` to judge. Its handler had a context of
+        its own, as in a task, which it has no use for.
+        """
+        tool = call.tool
+        if tool is None:
+            return self.immediate(call)
+        if not tool.bound.never_waits:
+            return None
+        try:
+            work = tool.bound.fn(**tool.bound.parse(call.arguments))
+            copy_context().run(work.send, None)
+        except StopIteration as returned:
+            value = returned.value
+        except BaseException as error:
+            return error
+        try:
+            return tool_value(tool, value)
+        except Unfit as error:
+            return error
+
     async def run(self, run: Run) -> Outcome:
         """The outcome of a call.
 
@@ -138,6 +164,8 @@ class Dispatcher:
             return await self._run_at_length(run)
         # Most calls are of a tool that takes nothing but its arguments: all that the others may need is left out here.
         try:
+            if run.raised is not None:
+                _raise_again(run)
             return tool_value(tool, await tool.bound.fn(**tool.bound.parse(call.arguments)))
         except NeedInput as asked:
             needed = asked.with_traceback(None)  # which would point back here
@@ -357,6 +385,15 @@ def _check_need(needed: NeedInput) -> None:
             raise TypeError(f"the {what} is not JSON: {fault}") from None
     if not needed.requests and needed.state is None:
         raise ValueError("NeedInput asks nothing and leaves no state: the call could never go on") from None
+
+
+def _raise_again(run: Run) -> None:
+    error, run.raised = run.raised, None
+    assert error is not None
+    try:
+        raise error
+    finally:
+        del error  # or it and this frame keep each other
 
 
 def _tool_failure(spec: ToolSpec, error: BaseException) -> Outcome:

@@ -10,6 +10,7 @@ import functools
 import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from opcode import opmap
 from typing import Any, NamedTuple, get_type_hints
 
 import msgspec
@@ -18,6 +19,7 @@ from .errors import DeclarationError
 
 #: What stands for an annotation or a default that is not there.
 EMPTY: Any = inspect.Parameter.empty
+_YIELD = opmap["YIELD_VALUE"]
 
 
 class Param(NamedTuple):
@@ -29,11 +31,16 @@ class Param(NamedTuple):
 
 
 class Signature(msgspec.Struct, frozen=True):
-    """What a callable says of itself. `returns` is the annotation of its result, or `EMPTY`."""
+    """What a callable says of itself. `returns` is the annotation of its result, or `EMPTY`.
+
+    `may_wait` is false for an ``async def`` without ``await``, ``async for`` and ``async with``: its coroutine ends
+    with its first step.
+    """
 
     name: str
     description: str | None
     is_async: bool
+    may_wait: bool
     params: Sequence[Param]
     returns: Any
 
@@ -52,7 +59,16 @@ class Signature(msgspec.Struct, frozen=True):
         is_async = inspect.iscoroutinefunction(target)
         # Asked for its own docstring alone: an undocumented __call__ would answer with object's.
         description = inspect.getdoc(owner if owner and not target.__doc__ else target)
-        return cls(name, description or None, is_async, params, hints.get("return", EMPTY))
+        may_wait = not is_async or _yields(target)
+        return cls(name, description or None, is_async, may_wait, params, hints.get("return", EMPTY))
+
+
+def _yields(target: Any) -> bool:
+    """Whether the coroutines of `target` may wait, as far as can be seen. To wait, each has to yield to its loop."""
+    code = getattr(target, "__code__", None)
+    if code is None or not code.co_flags & inspect.CO_COROUTINE:
+        return True
+    return _YIELD in code.co_code[::2]  # every other byte is an argument
 
 
 def _target_of(fn: Callable[..., Any]) -> tuple[Any, set[str]]:

@@ -114,7 +114,9 @@ class _Entry(msgspec.Struct):
     data: bytes
     version: int
     ttl: float
-    expires: float
+    expires: float = 0.0
+    #: Until when renewing it would add less than is worth it.
+    fresh: float = 0.0
 
 
 class MemorySessionStore:
@@ -145,7 +147,7 @@ class MemorySessionStore:
             return False
         if len(self._entries) >= self._max_records:
             raise StoreFull(f"the session store holds {self._max_records} records")
-        self._put(key, _Entry(msgspec.json.encode(data), 1, ttl, 0.0))
+        self._put(key, _Entry(msgspec.json.encode(data), 1, ttl))
         return True
 
     async def get(self, key: str, *, ttl: float | None = None) -> SessionRecord | None:
@@ -158,7 +160,7 @@ class MemorySessionStore:
         now = self._clock()
         if entry is None or entry.expires <= now:
             return None
-        if ttl is not None and abs(now + ttl - entry.expires) > ttl * WORTH_RENEWING:
+        if ttl is not None and (now > entry.fresh or ttl != entry.ttl):
             self._renew(key, ttl)
         return SessionRecord(entry.data, entry.version)
 
@@ -170,7 +172,7 @@ class MemorySessionStore:
             return False
         encoded = msgspec.json.encode(data)
         self._drop(key)
-        self._put(key, _Entry(encoded, expected + 1, ttl, 0.0))
+        self._put(key, _Entry(encoded, expected + 1, ttl))
         return True
 
     async def touch(self, key: str, *, ttl: float) -> bool:
@@ -197,7 +199,8 @@ class MemorySessionStore:
         return True
 
     def _put(self, key: str, entry: _Entry) -> None:
-        entry.expires = self._clock() + entry.ttl
+        now = self._clock()
+        entry.expires, entry.fresh = now + entry.ttl, now + entry.ttl * WORTH_RENEWING
         self._entries[key] = entry
         self._queues.setdefault(entry.ttl, {})[key] = None
 

@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from mcp_sansio.call import Call
-from mcp_sansio.dispatcher import RUN
 from mcp_sansio.events import Whole
 from mcp_sansio.outcome import Failure
 
-from .calls import RunningCall
+from .calls import RunningCall, encoded
 from .sessions import HttpSession, InSession, session_key
 
 if TYPE_CHECKING:
+    from mcp_sansio.storage import SessionRecord
+
     from .heads import RequestHead
     from .server import Server
     from .streamable import StreamableTransaction
@@ -51,41 +52,47 @@ class Asked(Struct, InSession, eq=False):
 
     def respond(self, start: Start) -> Whole | StreamableTransaction | None:
         """The response, or what has taken over; ``None`` where nothing was done yet, and a transaction has to."""
-        call, session_id = self.call, self.head.session_id
-        if session_id is not None and call.adapter.has_handshake and not self._find_session(session_id):
+        call, session_id, record = self.call, self.head.session_id, None
+        if session_id is not None and call.adapter.has_handshake:
+            record = self._find(session_id)
+            if record is None:
+                return None
+        tool = call.tool
+        if tool is not None and (tool.streaming or tool.poll_after is not None):
             return None
-        if call.operation in RUN:
-            tool = call.tool
-            streams = tool is not None and (tool.streaming or tool.poll_after is not None)
-            return None if streams else self._run(start)
-        outcome = self.server.dispatcher.immediate(call)
-        assert outcome is not None
-        message = call.adapter.encode(call, self.server.registry, outcome)
-        return self._whole(message, outcome.failure)
+        outcome = self.server.dispatcher.at_once(call)
+        if outcome is None or isinstance(outcome, BaseException):
+            if record is not None:
+                self._join(session_id, record)
+            return self._run(start, outcome)
+        return self._whole(*encoded(call, self.server.registry, outcome))
 
-    def _find_session(self, session_id: str) -> bool:
-        """Whether that session is there, and in it room for another call."""
+    def _find(self, session_id: str) -> SessionRecord | None:
+        """The record of that session, if it is there and has room for another call."""
         server = self.server
         if not server.asks_store_at_once:
-            return False
-        key = session_key(session_id, self.principal)
+            return None
         try:
-            record = server.look_up(key, server.config.session_ttl)
+            record = server.look_up(session_key(session_id, self.principal), server.config.session_ttl)
         except Exception:
-            return False  # a transaction asks again, and tells of it
-        if record is None:
-            return False
-        live = server.session_used(session_id)
-        if live is not None and len(live.calls) >= server.config.max_calls:
-            return False
-        opened = server.opened.of(key, record)
+            return None  # a transaction asks again, and tells of it
+        if record is not None:
+            live = server.session_used(session_id)
+            if live is not None and len(live.calls) >= server.config.max_calls:
+                return None
+        return record
+
+    def _join(self, session_id: str, record: SessionRecord) -> None:
+        """Have the call in that session, of which a handler may want to know."""
+        server = self.server
+        opened = server.opened.of(session_key(session_id, self.principal), record)
         self.call.client, self.call.log_level = opened.client, opened.log_level
         self.held = HttpSession(session_id, opened, server, record)
-        return True
 
-    def _run(self, start: Start) -> Whole | StreamableTransaction:
+    def _run(self, start: Start, raised: BaseException | None) -> Whole | StreamableTransaction:
         server, call = self.server, self.call
         running = self._running = RunningCall(server, call, self, server.runtime.now() + server.config.call_timeout)
+        running.raised = raised
         start(call, running.run())
         if self._engine is not None or self._message is None:
             return self._taken_over()

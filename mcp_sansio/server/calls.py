@@ -24,6 +24,8 @@ from ._state import CALL, CallInput, CallState
 from .questions import Question
 
 if TYPE_CHECKING:
+    from mcp_sansio.registry import Registry
+
     from .server import Server
 
 logger = logging.getLogger("mcp_sansio")
@@ -80,6 +82,7 @@ class RunningCall(Struct, eq=False):
     deadline: float
     state: CallState = _RUNNING
     scope: Scope | None = None
+    raised: BaseException | None = None
     _asker: Asker | None = None
     _exchange: Exchange | None = None
     _cancelled: Event | None = None
@@ -155,14 +158,8 @@ class RunningCall(Struct, eq=False):
         if self._questions:
             self._withdraw(self._questions, "the call that asked is over")
         call = self.call
-        try:
-            message = call.adapter.encode(call, self.server.registry, outcome)
-        except (TypeError, ValueError, RecursionError):
-            # What a handler put in a result (a `meta`, say) may not be JSON; only encoding can tell.
-            logger.exception("the result of %s %r cannot be encoded", call.operation, call.target)
-            outcome = Failure(FailureKind.INTERNAL, HANDLER_FAULT)
-            message = call.adapter.encode(call, self.server.registry, outcome)
-        self.outlet.reply(self, message, outcome.failure)
+        message, failure = encoded(call, self.server.registry, outcome)
+        self.outlet.reply(self, message, failure)
         self.outlet.wake()
 
     def cancel(self) -> None:
@@ -260,6 +257,17 @@ class RunningCall(Struct, eq=False):
         late = [question for question in self._questions if question.deadline <= now]
         self._withdraw(late, "nobody answered in time")
         return False
+
+
+def encoded(call: Call, registry: Registry, outcome: Outcome) -> tuple[bytes, Failure | None]:
+    """The reply to `call`, and the failure that it tells of, if it does."""
+    try:
+        return call.adapter.encode(call, registry, outcome), outcome.failure
+    except (TypeError, ValueError, RecursionError):
+        # What a handler put in a result (a `meta`, say) may not be JSON; only encoding can tell.
+        logger.exception("the result of %s %r cannot be encoded", call.operation, call.target)
+        failure = Failure(FailureKind.INTERNAL, HANDLER_FAULT)
+        return call.adapter.encode(call, registry, failure), failure
 
 
 def _is_plain(number: float) -> bool:

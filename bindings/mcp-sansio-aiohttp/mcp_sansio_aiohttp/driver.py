@@ -50,16 +50,19 @@ class Driver(ResponseDriver):
 
         Without a coroutine, which would be one of two for each request.
         """
-        request = self._request
+        request, host = self._request, self._host
         content = request.content
         if request.method != "POST" or not content.is_eof() or content.exception() is not None:
             return None
-        given = self._host.server.respond(
+        given = host.server.respond(
             request.raw_path,
             Headers.of_bytes(request.raw_headers),
             content.read_nowait(),  # mostly this is all of the body
             start=self.start_call,
-            **self._facts(),
+            principal=checked_principal(host.principal(request)),
+            loopback=is_on_loopback(request),
+            request=request,
+            wake=self.wake,
         )
         if isinstance(given, Whole):
             return web.Response(status=given.status, headers=given.headers, body=given.body)  # mostly
