@@ -49,6 +49,7 @@ from .outcome import Failure, FailureKind, NeedInput, NeedsInput, Outcome, Rejec
 from .registry import Registry
 from .request_state import StateCodec, StoredState
 from .runtime import Runtime, run_in_place
+from .server.at_once import Pending
 from .server.config import Config
 from .server.connection import ServerConnection
 from .server.server import HttpServerOptions, Server, ServerOptions
@@ -221,6 +222,7 @@ __all__ = [
     "OutgoingRequest",
     "Part",
     "PeerFaulted",
+    "Pending",
     "Preamble",
     "ProgressReceived",
     "Prompt",

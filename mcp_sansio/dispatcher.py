@@ -22,22 +22,17 @@ from .exchange import Exchange
 from .immediate import NOTHING_ANNOUNCED, Empty, Immediate
 from .in_arguments import RESERVED_ARGUMENTS, take_answers
 from .operation import HANDLED, Operation
-from .outcome import Failure, FailureKind, NeedInput, NeedsInput, Outcome, Rejected, Value
+from .outcome import Failure, FailureKind, NeedInput, NeedsInput, Outcome, Value
+from .raised import HANDLER_FAULT, arguments_text, handler_failure, not_found, raise_again, tool_failure
 from .registry import Registry
 from .request_state import StateCodec
-from .results import Unfit, completion_result, prompt_result, resource_result, tool_error, tool_value
-from .runtime import Runtime
-from .specs import CompletionRequest, PromptSpec, ResourceSpec, Spec, ToolSpec
-from .storage import STORE_FAULT, StoreFull, StoreUnavailable
+from .results import Unfit, completion_result, prompt_result, resource_result, tool_value
+from .runtime import Runtime, given_now
+from .specs import CompletionRequest, Spec
 from .wire.json import fault_of
 from .wording import short
 
 logger = logging.getLogger("mcp_sansio")
-
-TOOL_FAULT = "The tool failed because of an internal error."
-HANDLER_FAULT = "The request failed because of an internal error."
-#: What a handler may raise that ends its call and nothing else: not even ``sys.exit()`` ends the process that serves.
-HANDLER_ERRORS = (Exception, SystemExit, Stop)
 
 
 class Peer(Protocol):
@@ -116,18 +111,6 @@ class Dispatcher:
             return False
         return bool(call.adapter.asks_in_arguments) or self.registry.asks_in_arguments(spec)
 
-    def outcome_of(self, call: Call, error: BaseException) -> Outcome:
-        """What becomes of a call whose `run` raised `error`, which is none that cancels a task."""
-        if isinstance(error, Rejected | Stop):
-            return _refusal(error.failure)
-        if isinstance(error, StoreFull):
-            return Failure(FailureKind.UNAVAILABLE, str(error))
-        if isinstance(error, StoreUnavailable):
-            logger.error("%s %r met a store that fails: %s", call.operation, call.target, error)
-            return Failure(FailureKind.UNAVAILABLE, STORE_FAULT)
-        logger.error("%s %r failed", call.operation, call.target, exc_info=error)
-        return Failure(FailureKind.INTERNAL, HANDLER_FAULT)
-
     def at_once(self, call: Call) -> Outcome | BaseException | None:
         """The outcome of a call that waits for nothing, as far as can be told; ``None`` for one that has to be run.
 
@@ -141,14 +124,8 @@ class Dispatcher:
             return None
         try:
             work = tool.bound.fn(**tool.bound.parse(call.arguments))
-            copy_context().run(work.send, None)
-        except StopIteration as returned:
-            value = returned.value
+            return tool_value(tool, copy_context().run(given_now, work))
         except BaseException as error:
-            return error
-        try:
-            return tool_value(tool, value)
-        except Unfit as error:
             return error
 
     async def run(self, run: Run) -> Outcome:
@@ -165,12 +142,12 @@ class Dispatcher:
         # Most calls are of a tool that takes nothing but its arguments: all that the others may need is left out here.
         try:
             if run.raised is not None:
-                _raise_again(run)
+                raise_again(run)
             return tool_value(tool, await tool.bound.fn(**tool.bound.parse(call.arguments)))
         except NeedInput as asked:
             needed = asked.with_traceback(None)  # which would point back here
         except (Exception, SystemExit) as error:
-            return _tool_failure(tool, error)
+            return tool_failure(tool, error)
         return await self._run(run, needed)
 
     def _run_at_length(self, run: Run) -> Awaitable[Outcome]:
@@ -253,21 +230,21 @@ class Dispatcher:
         try:
             return tool_value(spec, await self._invoked(run, spec, spec.bound.parse(call.arguments)))
         except (Exception, SystemExit) as error:
-            return _tool_failure(spec, error)
+            return tool_failure(spec, error)
 
     async def _read_resource(self, run: Run) -> Outcome:
         call = run.call
         uri = call.params["uri"]
         found = self.registry.match_resource(uri)
         if found is None or not call.adapter.offers(found[0]):
-            return _not_found(uri)
+            return not_found(uri)
         spec, values = found
         try:
             return Value(resource_result(spec, uri, await self._invoked(run, spec, spec.bound.parse(values))))
         except (ArgumentsInvalid, ResourceNotFound):
-            return _not_found(uri)
+            return not_found(uri)
         except (ToolError, Unfit) as error:
-            return _handler_failure(spec, error)
+            return handler_failure(spec, error)
 
     async def _get_prompt(self, run: Run) -> Outcome:
         call = run.call
@@ -277,9 +254,9 @@ class Dispatcher:
         try:
             return Value(prompt_result(await self._invoked(run, spec, spec.bound.parse(call.arguments))))
         except ArgumentsInvalid as invalid:
-            return Failure(FailureKind.INVALID_PARAMS, _arguments_text(invalid))
+            return Failure(FailureKind.INVALID_PARAMS, arguments_text(invalid))
         except (ToolError, Unfit) as error:
-            return _handler_failure(spec, error)
+            return handler_failure(spec, error)
 
     async def _complete(self, run: Run) -> Outcome:
         request = CompletionRequest.of(run.call.params)
@@ -317,7 +294,7 @@ class Dispatcher:
         uri = run.call.params["uri"]
         found = self.registry.match_resource(uri)
         if found is None or not run.call.adapter.offers(found[0]):
-            return _not_found(uri)
+            return not_found(uri)
         await run.peer.subscribe(uri)
         return Value(Empty())
 
@@ -385,52 +362,6 @@ def _check_need(needed: NeedInput) -> None:
             raise TypeError(f"the {what} is not JSON: {fault}") from None
     if not needed.requests and needed.state is None:
         raise ValueError("NeedInput asks nothing and leaves no state: the call could never go on") from None
-
-
-def _raise_again(run: Run) -> None:
-    error, run.raised = run.raised, None
-    assert error is not None
-    try:
-        raise error
-    finally:
-        del error  # or it and this frame keep each other
-
-
-def _tool_failure(spec: ToolSpec, error: BaseException) -> Outcome:
-    """What becomes of a call whose tool raised `error`. A store's is no fault of the tool, and raised."""
-    if isinstance(error, StoreFull | StoreUnavailable):
-        raise error
-    if isinstance(error, ArgumentsInvalid):
-        return Value(tool_error(_arguments_text(error)))
-    if isinstance(error, ToolError):
-        return Value(tool_error(str(error)))
-    if isinstance(error, Unfit):
-        logger.error("tool %r returned what cannot be sent: %s", spec.name, error)
-    else:
-        logger.error("tool %r failed", spec.name, exc_info=error)
-    return Value(tool_error(TOOL_FAULT))
-
-
-def _refusal(failure: Failure) -> Outcome:
-    # Who gets arguments wrong called the tool all the same (server/tools, "Error Handling").
-    if failure.kind is FailureKind.INVALID_ARGUMENTS:
-        return Value(tool_error(f"Invalid arguments: {failure.message}"))
-    return failure
-
-
-def _arguments_text(invalid: ArgumentsInvalid) -> str:
-    return "Invalid arguments: " + "; ".join(f"{path}: {message}" for path, message in invalid.faults)
-
-
-def _not_found(uri: str) -> Failure:
-    return Failure(FailureKind.RESOURCE_NOT_FOUND, "resource not found", {"uri": uri})
-
-
-def _handler_failure(spec: ResourceSpec | PromptSpec, error: Exception) -> Failure:
-    if isinstance(error, ToolError):
-        return Failure(FailureKind.INTERNAL, str(error))
-    logger.error("%r returned what cannot be sent: %s", spec.name, error)
-    return Failure(FailureKind.INTERNAL, HANDLER_FAULT)
 
 
 #: The operations that are run: `Dispatcher.immediate` has no answer to them.

@@ -63,6 +63,7 @@ RINGS = {
     "checks": 2,
     "exchange": 2,
     "attempts": 2,
+    "raised": 2,
     "dispatcher": 2,
     "immediate": 2,
     "driving": 2,

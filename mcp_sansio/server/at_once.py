@@ -22,8 +22,10 @@ from .sessions import HttpSession, InSession, session_key
 
 if TYPE_CHECKING:
     from mcp_sansio.storage import SessionRecord
+    from mcp_sansio.wire.headers import Headers
 
     from .heads import RequestHead
+    from .http import HttpTransaction
     from .server import Server
     from .streamable import StreamableTransaction
 
@@ -31,15 +33,91 @@ if TYPE_CHECKING:
 Start = Callable[[Call, Awaitable[None]], object]
 
 
-class Asked(Struct, InSession, eq=False):
-    """A request like one before, and the `Outlet` of the `call` in it until that wants more than to reply.
+class Recalled(Struct, eq=False):
+    """A request like one before, as far as it came at once: to the `record` of its session, if it is in one.
 
-    All but `server`, `head` and `call` are as in `HttpTransaction`.
+    Its handler may have `raised` something already, which is for the dispatcher to judge.
+    """
+
+    head: RequestHead
+    call: Call
+    record: SessionRecord | None = None
+    raised: BaseException | None = None
+
+
+def answer(server: Server, head: RequestHead, call: Call, principal: str | None) -> Whole | Recalled | None:
+    """The response to a request like one before, or what it came to; ``None`` where nothing was done yet."""
+    session_id, record, tool = head.session_id, None, call.tool
+    if session_id is not None and call.adapter.has_handshake:
+        record = _find(server, session_id, principal)
+        if record is None:
+            return None
+    if tool is not None and (tool.streaming or tool.poll_after is not None):
+        return None
+    outcome = server.dispatcher.at_once(call)
+    if outcome is None or isinstance(outcome, BaseException):
+        return Recalled(head, call, record, outcome)
+    return _whole(head, call, *encoded(call, server.registry, outcome))
+
+
+def _find(server: Server, session_id: str, principal: str | None) -> SessionRecord | None:
+    """The record of that session, if it is there and has room for another call."""
+    if not server.asks_store_at_once:
+        return None
+    try:
+        record = server.look_up(session_key(session_id, principal), server.config.session_ttl)
+    except Exception:
+        return None  # a transaction asks again, and tells of it
+    if record is not None:
+        live = server.session_used(session_id)
+        if live is not None and len(live.calls) >= server.config.max_calls:
+            return None
+    return record
+
+
+def _whole(head: RequestHead, call: Call, message: bytes, failure: Failure | None) -> Whole:
+    status = 200 if failure is None else call.adapter.http_status(failure)
+    return Whole(status, head.headers_of_json(message), message)
+
+
+class Pending(Struct, eq=False):
+    """A POST to the Streamable HTTP endpoint that `Server.respond` had no response to: `begin` it, once."""
+
+    server: Server
+    target: str
+    headers: Headers
+    body: bytes
+    principal: str | None
+    loopback: bool
+    request: Any
+    recalled: Recalled | None = None
+
+    def begin(self, start: Start, wake: Callable[[], None]) -> Whole | HttpTransaction:
+        """The response, if it is there once a call has taken its first step; otherwise the engine that makes it.
+
+        `start` is handed a call and its coroutine: it runs that as a driver runs `CallReceived.run`, and keeps what has
+        not ended with its first step, to cancel it where the engine says `CallCancelled`. `wake` is that of an
+        `HttpTransaction`. The engine has had the request.
+        """
+        if self.recalled is not None:
+            asked = Asked(self.server, self.recalled, self.principal, self.loopback, self.request, wake)
+            return asked.run(start)
+        engine = self.server.http_transaction(
+            principal=self.principal, loopback=self.loopback, request=self.request, wake=wake
+        )
+        engine.receive_request("POST", self.target, self.headers)
+        engine.receive_end(self.body)
+        return engine
+
+
+class Asked(Struct, InSession, eq=False):
+    """The `Outlet` of the call in a request like one before, until that wants more than to reply.
+
+    All but `server` and `recalled` are as in `HttpTransaction`.
     """
 
     server: Server
-    head: RequestHead
-    call: Call
+    recalled: Recalled
     principal: str | None
     loopback: bool
     request: Any
@@ -50,58 +128,26 @@ class Asked(Struct, InSession, eq=False):
     _message: bytes | None = None
     _failure: Failure | None = None
 
-    def respond(self, start: Start) -> Whole | StreamableTransaction | None:
-        """The response, or what has taken over; ``None`` where nothing was done yet, and a transaction has to."""
-        call, session_id, record = self.call, self.head.session_id, None
-        if session_id is not None and call.adapter.has_handshake:
-            record = self._find(session_id)
-            if record is None:
-                return None
-        tool = call.tool
-        if tool is not None and (tool.streaming or tool.poll_after is not None):
-            return None
-        outcome = self.server.dispatcher.at_once(call)
-        if outcome is None or isinstance(outcome, BaseException):
-            if record is not None:
-                self._join(session_id, record)
-            return self._run(start, outcome)
-        return self._whole(*encoded(call, self.server.registry, outcome))
-
-    def _find(self, session_id: str) -> SessionRecord | None:
-        """The record of that session, if it is there and has room for another call."""
-        server = self.server
-        if not server.asks_store_at_once:
-            return None
-        try:
-            record = server.look_up(session_key(session_id, self.principal), server.config.session_ttl)
-        except Exception:
-            return None  # a transaction asks again, and tells of it
-        if record is not None:
-            live = server.session_used(session_id)
-            if live is not None and len(live.calls) >= server.config.max_calls:
-                return None
-        return record
-
-    def _join(self, session_id: str, record: SessionRecord) -> None:
-        """Have the call in that session, of which a handler may want to know."""
-        server = self.server
-        opened = server.opened.of(session_key(session_id, self.principal), record)
-        self.call.client, self.call.log_level = opened.client, opened.log_level
-        self.held = HttpSession(session_id, opened, server, record)
-
-    def _run(self, start: Start, raised: BaseException | None) -> Whole | StreamableTransaction:
-        server, call = self.server, self.call
+    def run(self, start: Start) -> Whole | StreamableTransaction:
+        """The response, or what has taken over."""
+        server, call, raised = self.server, self.recalled.call, self.recalled.raised
+        self._join_session()
         running = self._running = RunningCall(server, call, self, server.runtime.now() + server.config.call_timeout)
-        running.raised = raised
+        running.raised, self.recalled.raised = raised, None
         start(call, running.run())
         if self._engine is not None or self._message is None:
             return self._taken_over()
         self._running = None  # which points here
-        return self._whole(self._message, self._failure)
+        return _whole(self.recalled.head, call, self._message, self._failure)
 
-    def _whole(self, message: bytes, failure: Failure | None) -> Whole:
-        status = 200 if failure is None else self.call.adapter.http_status(failure)
-        return Whole(status, self.head.headers_of_json(message), message)
+    def _join_session(self) -> None:
+        """Have the call in its session, of which a handler may want to know."""
+        session_id, call, record = self.recalled.head.session_id, self.recalled.call, self.recalled.record
+        if record is None or session_id is None:
+            return
+        opened = self.server.opened.of(session_key(session_id, self.principal), record)
+        call.client, call.log_level = opened.client, opened.log_level
+        self.held = HttpSession(session_id, opened, self.server, record)
 
     def _taken_over(self) -> StreamableTransaction:
         """The transaction that goes on with the call instead of this."""
@@ -110,7 +156,7 @@ class Asked(Struct, InSession, eq=False):
             self._engine = self.server.http_transaction(
                 principal=self.principal, loopback=self.loopback, request=self.request, wake=self.wake_driver
             )
-            self._engine.take_over(self.head, self._running, self.held)
+            self._engine.take_over(self.recalled.head, self._running, self.held)
             self._running = None
         return self._engine
 
@@ -119,7 +165,7 @@ class Asked(Struct, InSession, eq=False):
     @property
     def can_stream(self) -> bool:
         """See `Outlet.can_stream`."""
-        return self.head.accepts_stream
+        return self.recalled.head.accepts_stream
 
     def wake(self) -> None:
         """See `Outlet.wake`: nobody waits yet."""

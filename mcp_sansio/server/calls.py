@@ -12,9 +12,10 @@ from msgspec import Struct
 from mcp_sansio.asker import Asker, Stop
 from mcp_sansio.call import Call
 from mcp_sansio.dependencies import Scope
-from mcp_sansio.dispatcher import HANDLER_ERRORS, HANDLER_FAULT, Peer
+from mcp_sansio.dispatcher import Peer
 from mcp_sansio.exchange import Exchange
 from mcp_sansio.outcome import Failure, FailureKind, InputRequest, Outcome
+from mcp_sansio.raised import HANDLER_ERRORS, HANDLER_FAULT, outcome_of
 from mcp_sansio.runtime import Event
 from mcp_sansio.storage import Session
 from mcp_sansio.types import JSON
@@ -140,7 +141,7 @@ class RunningCall(Struct, eq=False):
         try:
             outcome = await self.server.dispatcher.run(self)
         except HANDLER_ERRORS as error:
-            outcome = self.server.dispatcher.outcome_of(self.call, error)
+            outcome = outcome_of(self.call, error)
         except BaseException:
             self.finish(Failure(FailureKind.INTERNAL, "the call was interrupted"))
             raise

@@ -21,7 +21,7 @@ from mcp_sansio.runtime import Runtime
 from mcp_sansio.storage import Hub, MemorySessionStore, SessionAccess, SessionStore
 from mcp_sansio.wire.headers import Headers
 
-from .at_once import Asked, Start
+from .at_once import Pending, answer
 from .config import Config
 from .connection import ServerConnection
 from .familiar import Familiar
@@ -180,31 +180,27 @@ class Server:
         headers: Headers,
         body: bytes,
         *,
-        start: Start,
         principal: str | None = None,
         loopback: bool = False,
         request: Any = None,
-        wake: Callable[[], None] = lambda: None,
-    ) -> Whole | HttpTransaction:
-        """The response to a POST to the Streamable HTTP endpoint that has come in whole, or the engine that makes it.
+    ) -> Whole | Pending:
+        """The response to a POST to the Streamable HTTP endpoint that has come in whole, if it is there at once.
 
-        For drivers that would rather make no engine where none is needed, as mostly. `start` is handed a call and its
-        coroutine: it runs that as a driver runs `CallReceived.run`, and keeps what has not ended with its first step,
-        to cancel it where an engine says `CallCancelled`. An engine that is given has had the request. The other
-        arguments are those of `HttpTransaction`, and `Headers.of_bytes` makes the headers that are known again.
+        For drivers that would rather make no engine, and do nothing else, where none is needed, as mostly. Other
+        requests are `Pending`: a driver has to `begin` them. The arguments are those of `HttpTransaction`, and
+        `Headers.of_bytes` makes the headers that are known again.
         """
+        recalled = None
         if not (self.closing or self.logs_wire):
             head = self.heads.judged(target, headers, loopback)
             if head.fault_of_post is None and head.accepts_json and len(body) <= self.config.max_message:
                 call = self.familiar.recall(head.place, body)
                 if call is not None:
-                    given = Asked(self, head, call, principal, loopback, request, wake).respond(start)
-                    if given is not None:
+                    given = answer(self, head, call, principal)
+                    if isinstance(given, Whole):
                         return given
-        engine = self.http_transaction(principal=principal, loopback=loopback, request=request, wake=wake)
-        engine.receive_request("POST", target, headers)
-        engine.receive_end(body)
-        return engine
+                    recalled = given
+        return Pending(self, target, headers, body, principal, loopback, request, recalled)
 
     def wants_post(self, target: str, headers: Headers, *, loopback: bool = False) -> bool:
         """Whether nothing in the head of a POST speaks against reading its body: else an engine is to refuse it.

@@ -9,9 +9,9 @@ import re
 from collections.abc import Awaitable, Coroutine, Mapping
 from typing import Any, cast
 
-from mcp_sansio import Head, HttpTransaction, Registry, Whole
+from mcp_sansio import Head, HttpTransaction, Pending, Registry, Whole
 from mcp_sansio.call import Call
-from mcp_sansio.events import CallReceived
+from mcp_sansio.events import CallReceived, Event
 from mcp_sansio.server.heads import RequestHeads
 from mcp_sansio.testing import Scheduler, SimulatedHttp, Simulation
 from mcp_sansio.testing.scheduler import Task
@@ -86,9 +86,9 @@ class Responded(SimulatedHttp):
         """See `SimulatedHttp.request`."""
         simulation = self.simulation
         data = body if isinstance(body, bytes) else encode(body)
-        given = simulation.server.respond(
-            target, headers_of(headers), data, start=self.start, wake=simulation.stir, **self._options
-        )
+        given = simulation.server.respond(target, headers_of(headers), data, **self._options)
+        if isinstance(given, Pending):
+            given = given.begin(self.start, simulation.stir)
         simulation.at_once.append(isinstance(given, Whole))
         if isinstance(given, Whole):
             self.head, self.body, self.ended = Head(given.status, given.headers), given.body, True
@@ -98,7 +98,7 @@ class Responded(SimulatedHttp):
         simulation.settle()
 
     def start(self, call: Call, work: Awaitable[None]) -> None:
-        """See `Server.respond`."""
+        """See `Pending.begin`."""
         coroutine = cast("Coroutine[Any, Any, None]", work)
         self.happened.append(CallReceived(call, lambda: coroutine))
         scheduler = cast("Stepping", self.simulation.scheduler)
@@ -122,8 +122,13 @@ def nameless(body: bytes) -> bytes:
     return re.sub(rb"(?m)^id: [0-9a-f]{32}-", b"id: stream-", body)
 
 
+def _is_nobodys(event: Event) -> bool:
+    """Whether this is a call that a driver need not be handed, since it waits for nothing."""
+    return isinstance(event, CallReceived) and event.call.tool is not None and event.call.tool.bound.never_waits
+
+
 def seen(exchange: SimulatedHttp) -> tuple[int | None, Any, bytes, bool, list[str]]:
     """All that a client and a driver see of a request, but for how many streams there were before."""
     head = exchange.head
-    happened = [repr(event) for event in exchange.happened]
+    happened = [repr(event) for event in exchange.happened if not _is_nobodys(event)]
     return exchange.status, None if head is None else head.headers, nameless(exchange.body), exchange.ended, happened

@@ -112,6 +112,9 @@ class Kitchen:
         for gate in gates:
             gate.set()
 
+    async def pass_by(self) -> None:
+        """Wait for nothing, which who awaits it cannot know."""
+
     async def wait(self) -> None:
         """Wait for `open`."""
         gate = self.event()
@@ -124,6 +127,11 @@ def _ends(kitchen: Kitchen) -> None:
 
     @tool
     async def ends(text: str = "é") -> str:
+        return text
+
+    @tool
+    async def passes(text: str = "é") -> str:
+        await kitchen.pass_by()
         return text
 
     @tool
@@ -167,6 +175,11 @@ def _ends(kitchen: Kitchen) -> None:
 
     @tool
     async def gives(value: str) -> Any:
+        return VALUES[value]
+
+    @tool
+    async def gives_in_passing(value: str) -> Any:
+        await kitchen.pass_by()
         return VALUES[value]
 
 
@@ -332,6 +345,11 @@ def _fails(kitchen: Kitchen) -> None:
 
     @tool
     async def fails(fault: str) -> str:
+        raise fault_of(fault)
+
+    @tool
+    async def fails_in_passing(fault: str) -> str:
+        await kitchen.pass_by()
         raise fault_of(fault)
 
     @tool
@@ -524,8 +542,10 @@ _NO_ARGUMENTS: Mapping[str, Any] = {}
 #: The tools that take one of a few words, and which these are.
 _WORDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "gives": ("value", tuple(VALUES)),
+    "gives_in_passing": ("value", tuple(VALUES)),
     "gives_late": ("value", tuple(VALUES)),
     "fails": ("fault", tuple(FAULTS)),
+    "fails_in_passing": ("fault", tuple(FAULTS)),
     "fails_late": ("fault", tuple(FAULTS)),
     "plain_fails": ("fault", tuple(FAULTS)),
     "burns": ("fault", tuple(FAULTS)),

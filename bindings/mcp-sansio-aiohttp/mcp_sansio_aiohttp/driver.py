@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
 from aiohttp import web
 from multidict import CIMultiDict
 
-from mcp_sansio import End, Head, HttpTransaction, Part, Whole
+from mcp_sansio import End, Head, HttpTransaction, Part, Pending, Whole
 from mcp_sansio.hosting import checked_principal
 from mcp_sansio.response_driver import ResponseDriver, data_of
 from mcp_sansio.wire.headers import Headers
@@ -26,6 +26,27 @@ _LINGER_SECONDS = 5.0
 _CLIENT_LEFT = 499
 
 
+def at_once(host: Host, request: web.Request) -> web.Response | Pending | None:
+    """The response to a request to the Streamable HTTP endpoint, if it is there at once, as mostly.
+
+    Otherwise a `Driver` has to go on with what is given; ``None`` is for what is no POST, or still coming in.
+    """
+    content = request.content
+    if request.method != "POST" or not content.is_eof() or content.exception() is not None:
+        return None
+    given = host.server.respond(
+        request.raw_path,
+        Headers.of_bytes(request.raw_headers),
+        content.read_nowait(),  # mostly this is all of the body
+        principal=checked_principal(host.principal(request)),
+        loopback=is_on_loopback(request),
+        request=request,
+    )
+    if isinstance(given, Whole):
+        return web.Response(status=given.status, headers=given.headers, body=given.body)
+    return given
+
+
 class Driver(ResponseDriver):
     """One request on its way through the core.
 
@@ -34,8 +55,6 @@ class Driver(ResponseDriver):
 
     # Defaults stand here, since most requests change none of them.
     engine: HttpTransaction
-    #: Whether the engine has had the request.
-    _has_come_in = False
     _response: web.StreamResponse | None = None
     _eyes: Watch | None = None
     _linger = _LINGER_SECONDS
@@ -45,40 +64,22 @@ class Driver(ResponseDriver):
         self._host = host
         self._request = request
 
-    def at_once(self) -> web.Response | None:
-        """The response to a request to the Streamable HTTP endpoint, if it is there at once; else `run` has to go on.
-
-        Without a coroutine, which would be one of two for each request.
-        """
-        request, host = self._request, self._host
-        content = request.content
-        if request.method != "POST" or not content.is_eof() or content.exception() is not None:
-            return None
-        given = host.server.respond(
-            request.raw_path,
-            Headers.of_bytes(request.raw_headers),
-            content.read_nowait(),  # mostly this is all of the body
-            start=self.start_call,
-            principal=checked_principal(host.principal(request)),
-            loopback=is_on_loopback(request),
-            request=request,
-            wake=self.wake,
-        )
-        if isinstance(given, Whole):
-            return web.Response(status=given.status, headers=given.headers, body=given.body)  # mostly
-        self.engine = given
-        self._has_come_in = True
-        return None
-
     async def run(self, open_engine: Callable[..., HttpTransaction]) -> web.StreamResponse:
-        """Serve the request, with an engine that `open_engine` makes where there is none yet.
+        """Serve the request, with an engine that `open_engine` makes. What is returned is for aiohttp to finish."""
+        self.engine = open_engine(**self._facts())
+        return await self._drive(self._receive())
 
-        What is returned is for aiohttp to finish.
-        """
-        if not self._has_come_in:
-            self.engine = open_engine(**self._facts())
+    async def begin(self, pending: Pending) -> web.StreamResponse:
+        """Serve a request that has come in."""
+        given = pending.begin(self.start_call, self.wake)
+        if isinstance(given, Whole):
+            return web.Response(status=given.status, headers=given.headers, body=given.body)
+        self.engine = given
+        return await self._drive(None)
+
+    async def _drive(self, coming_in: Awaitable[web.StreamResponse | None] | None) -> web.StreamResponse:
         try:
-            refused = None if self._has_come_in else await self._receive()
+            refused = None if coming_in is None else await coming_in
             return await self._respond(self.take_now()) if refused is None else refused
         except ConnectionError:
             return self._left()

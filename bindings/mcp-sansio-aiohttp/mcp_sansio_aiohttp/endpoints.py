@@ -10,7 +10,7 @@ from aiohttp import web
 
 from mcp_sansio import AdapterSet, Config, Hub, Registry, Server, SessionStore, StateCodec
 
-from .driver import Driver
+from .driver import Driver, at_once
 from .facts import principal_of
 from .host import Host, Principal, ServingLoop
 
@@ -102,9 +102,11 @@ class Endpoint(Mounted):
         return app
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
+        given = at_once(self._host, request)
+        if isinstance(given, web.Response):
+            return given
         driver = Driver(self._host, request)
-        response = driver.at_once()
-        return await driver.run(self._host.server.http_transaction) if response is None else response
+        return await (driver.run(self._host.server.http_transaction) if given is None else driver.begin(given))
 
 
 class SseEndpoint(Mounted):

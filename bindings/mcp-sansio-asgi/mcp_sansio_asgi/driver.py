@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from functools import lru_cache
 from typing import Any
 
-from mcp_sansio import End, HttpTransaction, Part, Server, Whole
+from mcp_sansio import End, HttpTransaction, Part, Pending, Server, Whole
 from mcp_sansio.driving import Orphans, Task
 from mcp_sansio.hosting import checked_principal
 from mcp_sansio.response_driver import ResponseDriver, data_of
@@ -80,16 +80,16 @@ class Driver(ResponseDriver):
         if rest is not None or not self._has_all:
             await self.run(server.http_transaction, self._take_rest(rest))
             return
-        given = server.respond(
+        given: Whole | Pending | HttpTransaction = server.respond(
             self._target,
             self._headers,
             self._first,
-            start=self.start_call,
             principal=self._principal,
             loopback=self._loopback,
             request=self._scope,
-            wake=self.wake,
         )
+        if isinstance(given, Pending):
+            given = given.begin(self.start_call, self.wake)
         if isinstance(given, Whole):
             await self._send_at_once(given)  # mostly
         else:
