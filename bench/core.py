@@ -20,7 +20,7 @@ from typing import Any
 
 import msgspec
 
-from mcp_sansio import Body, CallReceived, Head, Registry, Runtime, Server, StoreNeeded, Whole
+from mcp_sansio import Body, CallReceived, Head, Pending, Registry, Runtime, Server, StoreNeeded, Whole
 from mcp_sansio.wire.headers import Headers
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -78,7 +78,7 @@ class Driver:
         engine.next_deadline()
 
     def start(self, call: Any, work: Any) -> None:
-        """What `Server.respond` wants of a driver."""
+        """What `Pending.begin` wants of a driver."""
         self.step(work)
 
     def step(self, work: Any) -> None:
@@ -156,7 +156,9 @@ class Http:
         """The response, as far as it is there."""
         headers, body = prepared
         driver = self.driver
-        given = self.server.respond("/mcp", Headers.of_bytes(headers), body, start=driver.start, loopback=True)
+        given = self.server.respond("/mcp", Headers.of_bytes(headers), body, loopback=True)
+        if isinstance(given, Pending):
+            given = given.begin(driver.start, lambda: None)
         if isinstance(given, Whole):
             return given
         self.engine = given
