@@ -47,9 +47,9 @@ class Recalled(Struct, eq=False):
 
 def answer(server: Server, head: RequestHead, call: Call, principal: str | None) -> Whole | Recalled | None:
     """The response to a request like one before, or what it came to; ``None`` where nothing was done yet."""
-    session_id, record, tool = head.session_id, None, call.tool
-    if session_id is not None and call.adapter.has_handshake:
-        record = _find(server, session_id, principal)
+    record, tool = None, call.tool
+    if head.session_id is not None and call.adapter.has_handshake:
+        record = _find(server, head, principal)
         if record is None:
             return None
     if tool is not None and (tool.streaming or tool.poll_after is not None):
@@ -60,16 +60,18 @@ def answer(server: Server, head: RequestHead, call: Call, principal: str | None)
     return _whole(head, call, *encoded(call, server.registry, outcome))
 
 
-def _find(server: Server, session_id: str, principal: str | None) -> SessionRecord | None:
-    """The record of that session, if it is there and has room for another call."""
+def _find(server: Server, head: RequestHead, principal: str | None) -> SessionRecord | None:
+    """The record of the session that `head` names, if it is there and has room for another call."""
     if not server.asks_store_at_once:
         return None
+    assert head.session_id is not None
+    key = head.session_key if principal is None else session_key(head.session_id, principal)
     try:
-        record = server.look_up(session_key(session_id, principal), server.config.session_ttl)
+        record = server.look_up(key, server.config.session_ttl)
     except Exception:
         return None  # a transaction asks again, and tells of it
     if record is not None:
-        live = server.session_used(session_id)
+        live = server.session_used(head.session_id)
         if live is not None and len(live.calls) >= server.config.max_calls:
             return None
     return record

@@ -18,7 +18,7 @@ from mcp_sansio.wire.hosts import split_target
 
 from . import gate
 from .config import Config
-from .sessions import SESSION_HEADER
+from .sessions import SESSION_HEADER, session_key
 
 _NO_QUERY: Mapping[str, str] = MappingProxyType({})
 _SESSION = SESSION_HEADER.lower()
@@ -33,6 +33,8 @@ class RequestHead(Struct, frozen=True, eq=False):
     #: The query of the target, percent-decoded.
     query: Mapping[str, str]
     session_id: str | None
+    #: Where that session is stored if it is nobody's in particular.
+    session_key: str | None
     #: Why it is refused, or ``None``; and the same for a POST, of which the body that it announces counts as well.
     fault: Failure | None
     fault_of_post: Failure | None
@@ -76,7 +78,7 @@ class RequestHeads:
         if headers.size > config.max_headers:  # first: what the others judge, they remember
             text = f"the headers are larger than {config.max_headers} bytes"
             fault = Failure(FailureKind.HEADERS_TOO_LARGE, text)
-            return RequestHead(headers, _NO_QUERY, None, fault, fault, (), False, False, None)
+            return RequestHead(headers, _NO_QUERY, None, None, fault, fault, (), False, False, None)
         refused, cors = self._admission(get("host"), get("origin"), loopback)
         query = split_target(target)[1] if "?" in target else _NO_QUERY
         session_id = get(_SESSION)
@@ -85,6 +87,7 @@ class RequestHeads:
             headers,
             query,
             session_id,
+            None if session_id is None else session_key(session_id, None),
             refused,
             refused or gate.fault_of_body(get("content-type"), get("content-length"), config.max_message),
             () if refused is not None else cors,
