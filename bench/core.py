@@ -156,7 +156,9 @@ class Http:
         """The response, as far as it is there."""
         headers, body = prepared
         driver = self.driver
-        given = self.server.respond("/mcp", Headers.of_bytes(headers), body, loopback=True)
+        head = self.server.admit("/mcp", Headers.of_bytes(headers), loopback=True)
+        assert head is not None
+        given = self.server.respond(head, body)
         if isinstance(given, Pending):
             given = given.begin(driver.start, lambda: None)
         if isinstance(given, Whole):

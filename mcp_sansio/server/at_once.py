@@ -22,7 +22,6 @@ from .sessions import HttpSession, InSession, session_key
 
 if TYPE_CHECKING:
     from mcp_sansio.storage import SessionRecord
-    from mcp_sansio.wire.headers import Headers
 
     from .heads import RequestHead
     from .http import HttpTransaction
@@ -39,7 +38,6 @@ class Recalled(Struct, eq=False):
     Its handler may have `raised` something already, which is for the dispatcher to judge.
     """
 
-    head: RequestHead
     call: Call
     record: SessionRecord | None = None
     raised: BaseException | None = None
@@ -56,7 +54,7 @@ def answer(server: Server, head: RequestHead, call: Call, principal: str | None)
         return None
     outcome = server.dispatcher.at_once(call)
     if outcome is None or isinstance(outcome, BaseException):
-        return Recalled(head, call, record, outcome)
+        return Recalled(call, record, outcome)
     return _whole(head, call, *encoded(call, server.registry, outcome))
 
 
@@ -64,7 +62,7 @@ def _find(server: Server, head: RequestHead, principal: str | None) -> SessionRe
     """The record of the session that `head` names, if it is there and has room for another call."""
     if not server.asks_store_at_once:
         return None
-    assert head.session_id is not None
+    assert head.session_id is not None and head.session_key is not None
     key = head.session_key if principal is None else session_key(head.session_id, principal)
     try:
         record = server.look_up(key, server.config.session_ttl)
@@ -86,11 +84,9 @@ class Pending(Struct, eq=False):
     """A POST to the Streamable HTTP endpoint that `Server.respond` had no response to: `begin` it, once."""
 
     server: Server
-    target: str
-    headers: Headers
+    head: RequestHead
     body: bytes
     principal: str | None
-    loopback: bool
     request: Any
     recalled: Recalled | None = None
 
@@ -101,13 +97,13 @@ class Pending(Struct, eq=False):
         not ended with its first step, to cancel it where the engine says `CallCancelled`. `wake` is that of an
         `HttpTransaction`. The engine has had the request.
         """
+        head = self.head
         if self.recalled is not None:
-            asked = Asked(self.server, self.recalled, self.principal, self.loopback, self.request, wake)
-            return asked.run(start)
+            return Asked(self.server, head, self.recalled, self.principal, self.request, wake).run(start)
         engine = self.server.http_transaction(
-            principal=self.principal, loopback=self.loopback, request=self.request, wake=wake
+            principal=self.principal, loopback=head.loopback, request=self.request, wake=wake
         )
-        engine.receive_request("POST", self.target, self.headers)
+        engine.receive_request("POST", head.target, head.headers)
         engine.receive_end(self.body)
         return engine
 
@@ -115,13 +111,13 @@ class Pending(Struct, eq=False):
 class Asked(Struct, InSession, eq=False):
     """The `Outlet` of the call in a request like one before, until that wants more than to reply.
 
-    All but `server` and `recalled` are as in `HttpTransaction`.
+    `principal`, `request` and `wake_driver` are as in `HttpTransaction`.
     """
 
     server: Server
+    head: RequestHead
     recalled: Recalled
     principal: str | None
-    loopback: bool
     request: Any
     wake_driver: Callable[[], None]
     held: HttpSession | None = None
@@ -140,11 +136,11 @@ class Asked(Struct, InSession, eq=False):
         if self._engine is not None or self._message is None:
             return self._taken_over()
         self._running = None  # which points here
-        return _whole(self.recalled.head, call, self._message, self._failure)
+        return _whole(self.head, call, self._message, self._failure)
 
     def _join_session(self) -> None:
         """Have the call in its session, of which a handler may want to know."""
-        session_id, call, record = self.recalled.head.session_id, self.recalled.call, self.recalled.record
+        session_id, call, record = self.head.session_id, self.recalled.call, self.recalled.record
         if record is None or session_id is None:
             return
         opened = self.server.opened.of(session_key(session_id, self.principal), record)
@@ -156,9 +152,9 @@ class Asked(Struct, InSession, eq=False):
         if self._engine is None:
             assert self._running is not None
             self._engine = self.server.http_transaction(
-                principal=self.principal, loopback=self.loopback, request=self.request, wake=self.wake_driver
+                principal=self.principal, loopback=self.head.loopback, request=self.request, wake=self.wake_driver
             )
-            self._engine.take_over(self.recalled.head, self._running, self.held)
+            self._engine.take_over(self.head, self._running, self.held)
             self._running = None
         return self._engine
 
@@ -167,7 +163,7 @@ class Asked(Struct, InSession, eq=False):
     @property
     def can_stream(self) -> bool:
         """See `Outlet.can_stream`."""
-        return self.recalled.head.accepts_stream
+        return self.head.accepts_stream
 
     def wake(self) -> None:
         """See `Outlet.wake`: nobody waits yet."""

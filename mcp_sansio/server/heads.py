@@ -29,7 +29,9 @@ _MOST, _MAX_TARGET = 256, 1024
 class RequestHead(Struct, frozen=True, eq=False):
     """The head of a request, and the verdict on it."""
 
+    target: str
     headers: Headers
+    loopback: bool
     #: The query of the target, percent-decoded.
     query: Mapping[str, str]
     session_id: str | None
@@ -78,13 +80,15 @@ class RequestHeads:
         if headers.size > config.max_headers:  # first: what the others judge, they remember
             text = f"the headers are larger than {config.max_headers} bytes"
             fault = Failure(FailureKind.HEADERS_TOO_LARGE, text)
-            return RequestHead(headers, _NO_QUERY, None, None, fault, fault, (), False, False, None)
+            return RequestHead(target, headers, loopback, _NO_QUERY, None, None, fault, fault, (), False, False, None)
         refused, cors = self._admission(get("host"), get("origin"), loopback)
         query = split_target(target)[1] if "?" in target else _NO_QUERY
         session_id = get(_SESSION)
         accepts_json, accepts_stream = gate.accepted_forms(get("accept"))
         return RequestHead(
+            target,
             headers,
+            loopback,
             query,
             session_id,
             None if session_id is None else session_key(session_id, None),

@@ -32,7 +32,7 @@ from .topics import Topics
 from .workers import Workers
 
 if TYPE_CHECKING:
-    from .heads import RequestHeads
+    from .heads import RequestHead, RequestHeads
     from .http import HttpTransaction
     from .pair import PairTransaction
     from .streamable import StreamableTransaction
@@ -174,40 +174,31 @@ class Server:
         """The engine for one request to the Streamable HTTP endpoint. See `HttpTransaction` for the arguments."""
         return self._streamable(self, principal=principal, loopback=loopback, request=request, wake=wake, paced=paced)
 
+    def admit(self, target: str, headers: Headers, *, loopback: bool = False) -> RequestHead | None:
+        """The head of a POST to the Streamable HTTP endpoint, if its body is wanted; else an engine is to refuse it.
+
+        The arguments are those of `HttpTransaction`. `Headers.of_bytes` makes the headers that are known again.
+        """
+        head = self.heads.judged(target, headers, loopback)
+        return None if self.closing or head.fault_of_post is not None else head
+
     def respond(
-        self,
-        target: str,
-        headers: Headers,
-        body: bytes,
-        *,
-        principal: str | None = None,
-        loopback: bool = False,
-        request: Any = None,
+        self, head: RequestHead, body: bytes, *, principal: str | None = None, request: Any = None
     ) -> Whole | Pending:
-        """The response to a POST to the Streamable HTTP endpoint that has come in whole, if it is there at once.
+        """The response to a POST that has come in whole, if it is there at once. `admit` gives the `head`.
 
         For drivers that would rather make no engine, and do nothing else, where none is needed, as mostly. Other
-        requests are `Pending`: a driver has to `begin` them. The arguments are those of `HttpTransaction`, and
-        `Headers.of_bytes` makes the headers that are known again.
+        requests are `Pending`: a driver has to `begin` them. `principal` and `request` are those of `HttpTransaction`.
         """
         recalled = None
-        if not (self.closing or self.logs_wire):
-            head = self.heads.judged(target, headers, loopback)
-            if head.fault_of_post is None and head.accepts_json and len(body) <= self.config.max_message:
-                call = self.familiar.recall(head.place, body)
-                if call is not None:
-                    given = answer(self, head, call, principal)
-                    if isinstance(given, Whole):
-                        return given
-                    recalled = given
-        return Pending(self, target, headers, body, principal, loopback, request, recalled)
-
-    def wants_post(self, target: str, headers: Headers, *, loopback: bool = False) -> bool:
-        """Whether nothing in the head of a POST speaks against reading its body: else an engine is to refuse it.
-
-        For a driver that has the body of a request only once it asks for it, before `respond`.
-        """
-        return self.heads.judged(target, headers, loopback).fault_of_post is None and not self.closing
+        if head.accepts_json and not self.logs_wire and len(body) <= self.config.max_message:
+            call = self.familiar.recall(head.place, body)
+            if call is not None:
+                given = answer(self, head, call, principal)
+                if isinstance(given, Whole):
+                    return given
+                recalled = given
+        return Pending(self, head, body, principal, request, recalled)
 
     def pair_transaction(
         self,

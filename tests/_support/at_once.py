@@ -86,9 +86,7 @@ class Responded(SimulatedHttp):
         """See `SimulatedHttp.request`."""
         simulation = self.simulation
         data = body if isinstance(body, bytes) else encode(body)
-        given = simulation.server.respond(target, headers_of(headers), data, **self._options)
-        if isinstance(given, Pending):
-            given = given.begin(self.start, simulation.stir)
+        given = self._given(target, headers_of(headers), data, **self._options)
         simulation.at_once.append(isinstance(given, Whole))
         if isinstance(given, Whole):
             self.head, self.body, self.ended = Head(given.status, given.headers), given.body, True
@@ -96,6 +94,19 @@ class Responded(SimulatedHttp):
             self.engine = given
             simulation.add(self)
         simulation.settle()
+
+    def _given(
+        self, target: str, headers: Headers, data: bytes, *, loopback: bool = False, **options: Any
+    ) -> Whole | HttpTransaction:
+        server, wake = self.simulation.server, self.simulation.stir
+        head = server.admit(target, headers, loopback=loopback)
+        if head is None:
+            engine = server.http_transaction(wake=wake, loopback=loopback, **options)
+            engine.receive_request("POST", target, headers)
+            engine.receive_end(data)
+            return engine
+        given = server.respond(head, data, **options)
+        return given.begin(self.start, wake) if isinstance(given, Pending) else given
 
     def start(self, call: Call, work: Awaitable[None]) -> None:
         """See `Pending.begin`."""

@@ -606,7 +606,9 @@ class Hand:
     def respond_to(
         self, headers: Headers, body: bytes, start: Any = None, wake: Any = lambda: None, **options: Any
     ) -> Whole | HttpTransaction:
-        given = self.server.respond("/mcp", headers, body, **options)
+        head = self.server.admit("/mcp", headers)
+        assert head is not None
+        given = self.server.respond(head, body, **options)
         return given.begin(start or self.step, wake) if isinstance(given, Pending) else given
 
     def call(self, name: str, start: Any = None, **options: Any) -> Whole | HttpTransaction:
@@ -817,7 +819,9 @@ async def test_a_driver_that_is_woken_from_a_thread_wherever_it_is_writes_the_wh
     for at in count():
         driver = Driver(loop, Orphans())
         with woken_at(driver, at) as was_woken:
-            pending = server.respond("/mcp", headers_of(client.headers(message)), encode(message))
+            head = server.admit("/mcp", headers_of(client.headers(message)))
+            assert head is not None
+            pending = server.respond(head, encode(message))
             assert isinstance(pending, Pending)
             given = pending.begin(driver.start_call, driver.wake)
             assert isinstance(given, HttpTransaction)

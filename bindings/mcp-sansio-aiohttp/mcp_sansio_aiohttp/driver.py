@@ -29,19 +29,16 @@ _CLIENT_LEFT = 499
 def at_once(host: Host, request: web.Request) -> web.Response | Pending | None:
     """The response to a request to the Streamable HTTP endpoint, if it is there at once, as mostly.
 
-    Otherwise a `Driver` has to go on with what is given; ``None`` is for what is no POST, or still coming in.
+    Otherwise a `Driver` has to go on with what is given; ``None`` is for what is no POST, refused, or still coming in.
     """
-    content = request.content
+    server, content = host.server, request.content
     if request.method != "POST" or not content.is_eof() or content.exception() is not None:
         return None
-    given = host.server.respond(
-        request.raw_path,
-        Headers.of_bytes(request.raw_headers),
-        content.read_nowait(),  # mostly this is all of the body
-        principal=checked_principal(host.principal(request)),
-        loopback=is_on_loopback(request),
-        request=request,
-    )
+    head = server.admit(request.raw_path, Headers.of_bytes(request.raw_headers), loopback=is_on_loopback(request))
+    if head is None:
+        return None
+    principal = checked_principal(host.principal(request))
+    given = server.respond(head, content.read_nowait(), principal=principal, request=request)
     if isinstance(given, Whole):
         return web.Response(status=given.status, headers=given.headers, body=given.body)
     return given

@@ -8,15 +8,20 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
-from mcp_sansio import AdapterSet, Config, HttpTransaction, Hub, Registry, Server, SessionStore, StateCodec
+from mcp_sansio import AdapterSet, Config, Hub, Registry, Server, SessionStore, StateCodec, Whole
 from mcp_sansio.driving import Orphans
-from mcp_sansio.hosting import keep_up
+from mcp_sansio.hosting import checked_principal, keep_up
+from mcp_sansio.wire.headers import Headers
 
-from .driver import Driver
-from .facts import Principal, Receive, Scope, Send, path_below, principal_of
+from .body import Body
+from .driver import Driver, send_at_once
+from .facts import Principal, Receive, Scope, Send, is_on_loopback, path_below, principal_of, target_of
 from .loops import Loops
 
 logger = logging.getLogger("mcp_sansio_asgi")
+
+
+Serve = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 class Application:
@@ -68,17 +73,16 @@ class Application:
             states=states,
         )
         self._lines = (self._server.follow, self._server.relay) if hub is not None else ()
-        serve = partial(Driver.serve, server=self._server)
         #: What serves each path, and any other.
-        self._served: dict[str, Callable[[Driver], Awaitable[None]]] = {}
+        self._served: dict[str, Serve] = {}
         if sse_path is not None:
-            serve_pair = partial(Driver.run, open_engine=partial(self._open_pair, message_path))
+            serve_pair = partial(self._serve_pair, message_path)
             self._served |= {sse_path.rstrip("/"): serve_pair, message_path.rstrip("/"): serve_pair}
             # Refuses here and now what every request would be refused for.
             self._server.pair_transaction(message_path="")
-        self._elsewhere = serve if path is None else None
+        self._elsewhere = self._serve if path is None else None
         if path is not None:
-            self._served.setdefault(path.rstrip("/"), serve)
+            self._served.setdefault(path.rstrip("/"), self._serve)
 
     @property
     def server(self) -> Server:
@@ -95,8 +99,7 @@ class Application:
                 return
             if self._lines:
                 self.startup()
-            loop = self._loops.here()
-            await serve(Driver(loop, self._orphans, self._principal, scope, receive, send))
+            await serve(scope, receive, send)
         elif kind == "lifespan":
             await self._live(receive, send)
         elif kind == "websocket":
@@ -134,10 +137,29 @@ class Application:
         finally:
             await self.close()
 
-    def _open_pair(self, message_path: str, *, request: Scope, **facts: Any) -> HttpTransaction:
-        """The engine for either address of the pair. A client is told the second with the prefix of the first."""
-        where = request.get("root_path", "") + message_path
-        return self._server.pair_transaction(message_path=where, request=request, **facts)
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request to the Streamable HTTP endpoint."""
+        server, loop, principal = self._server, self._loops.here(), checked_principal(self._principal(scope))
+        head = message = coming = pending = None
+        if scope["method"] == "POST":
+            headers = Headers.of_bytes(scope["headers"])
+            head = server.admit(target_of(scope), headers, loopback=is_on_loopback(scope))
+        if head is not None:
+            message, coming = loop.begun(receive())
+            if message is not None and message["type"] == "http.request" and not message.get("more_body"):
+                given = server.respond(head, message.get("body", b""), principal=principal, request=scope)
+                if isinstance(given, Whole):  # mostly
+                    await send_at_once(send, given)
+                    return
+                pending = given
+        driver = Driver(loop, self._orphans, scope, receive, send, Body(receive, message, coming))
+        await (driver.run(server.http_transaction, principal) if pending is None else driver.begin(pending))
+
+    async def _serve_pair(self, message_path: str, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request to either address of the pair. A client is told the second with the prefix of the first."""
+        open_engine = partial(self._server.pair_transaction, message_path=scope.get("root_path", "") + message_path)
+        driver = Driver(self._loops.here(), self._orphans, scope, receive, send, Body(receive))
+        await driver.run(open_engine, checked_principal(self._principal(scope)))
 
     async def _live(self, receive: Receive, send: Send) -> None:
         """Start and stop as the ASGI server says."""

@@ -6,13 +6,13 @@ from collections.abc import Awaitable, Callable
 from functools import lru_cache
 from typing import Any
 
-from mcp_sansio import End, HttpTransaction, Part, Pending, Server, Whole
+from mcp_sansio import End, HttpTransaction, Part, Pending, Whole
 from mcp_sansio.driving import Orphans, Task
-from mcp_sansio.hosting import checked_principal
 from mcp_sansio.response_driver import ResponseDriver, data_of
 from mcp_sansio.wire.headers import Headers
 
-from .facts import Message, Principal, Receive, Scope, Send, is_on_loopback, target_of
+from .body import Body
+from .facts import Receive, Scope, Send, is_on_loopback, target_of
 from .loops import Loop
 
 OpenEngine = Callable[..., HttpTransaction]
@@ -41,8 +41,6 @@ class Driver(ResponseDriver):
     _loop: Loop
     _watching: Task | None = None
     _has_begun = False
-    #: Whether all of the body is here, once a piece of it is.
-    _has_all: bool | None = None
     _linger = _LINGER_SECONDS
     #: What the response's head says beside what the core has for it.
     _further_headers: tuple[tuple[bytes, bytes], ...] = ()
@@ -51,60 +49,33 @@ class Driver(ResponseDriver):
         self,
         loop: Loop,
         orphans: Orphans,
-        principal: Principal,
         scope: Scope,
         receive: Receive,
         send: Send,
+        body: Body,
     ) -> None:
         super().__init__(loop, orphans)
         self._scope = scope
         self._receive = receive
         self._send = send
-        self._target = target_of(scope)
-        self._headers = Headers.of_bytes(scope["headers"])
-        self._principal = checked_principal(principal(scope))
-        self._loopback = is_on_loopback(scope)
+        self._body = body
 
-    async def serve(self, server: Server) -> None:
-        """Serve a request to the Streamable HTTP endpoint."""
-        wanted = self._scope["method"] == "POST" and server.wants_post(
-            self._target, self._headers, loopback=self._loopback
-        )
-        if not wanted:
-            await self.run(server.http_transaction)
-            return
-        try:
-            rest = self._loop.begun(self._take_first())
-        except ConnectionError:
-            return
-        if rest is not None or not self._has_all:
-            await self.run(server.http_transaction, self._take_rest(rest))
-            return
-        given: Whole | Pending | HttpTransaction = server.respond(
-            self._target,
-            self._headers,
-            self._first,
-            principal=self._principal,
-            loopback=self._loopback,
-            request=self._scope,
-        )
-        if isinstance(given, Pending):
-            given = given.begin(self.start_call, self.wake)
+    async def begin(self, pending: Pending) -> None:
+        """Serve a request that has come in."""
+        self._body.is_here = True
+        given = pending.begin(self.start_call, self.wake)
         if isinstance(given, Whole):
-            await self._send_at_once(given)  # mostly
+            await send_at_once(self._send, given)
         else:
             self.engine = given
             await self._drive(None)
 
-    async def run(self, open_engine: OpenEngine, body: Awaitable[None] | None = None) -> None:
-        """Serve the request with an engine that `open_engine` makes. `body` takes in what of it is still to come."""
-        engine = self.engine = open_engine(
-            principal=self._principal, loopback=self._loopback, request=self._scope, wake=self.wake
-        )
-        engine.receive_request(self._scope["method"], self._target, self._headers)
-        if body is None and engine.receiving:
-            body = self._take_rest(self._take_first())
-        await self._drive(body)
+    async def run(self, open_engine: OpenEngine, principal: str | None) -> None:
+        """Serve the request with an engine that `open_engine` makes."""
+        scope, loopback = self._scope, is_on_loopback(self._scope)
+        engine = self.engine = open_engine(principal=principal, loopback=loopback, request=scope, wake=self.wake)
+        engine.receive_request(scope["method"], target_of(scope), Headers.of_bytes(scope["headers"]))
+        await self._drive(self._take_body() if engine.receiving else None)
 
     async def _drive(self, body: Awaitable[None] | None) -> None:
         try:
@@ -123,44 +94,26 @@ class Driver(ResponseDriver):
 
     # The request
 
-    async def _take_first(self) -> None:
-        """Take the first piece of the body, which mostly is all of it."""
-        self._first = self._piece_of(await self._receive())
-
-    async def _take_rest(self, first: Awaitable[None] | None) -> None:
-        """Hand the body to the engine, for as long as that waits for it. The `first` piece may be here already."""
-        if first is not None:
-            await first
-        engine, piece = self.engine, self._first
-        while not self._has_all:
-            engine.receive_body(piece)
-            if not engine.receiving:
-                return
-            piece = self._piece_of(await self._receive())
-        engine.receive_end(piece)
+    async def _take_body(self) -> None:
+        """Hand the body to the engine, for as long as that waits for it."""
+        engine, body = self.engine, self._body
+        while engine.receiving and not body.is_here:
+            piece = await body.take()
+            if body.is_here:
+                engine.receive_end(piece)
+            else:
+                engine.receive_body(piece)
 
     async def _take_in(self, body: Awaitable[None]) -> None:
         """Have the body taken in, which has until the engine's deadline. Most of them are there."""
         due = self.engine.next_deadline()
-        rest = self._loop.begun(body)
+        _, rest = self._loop.begun(body)
         if rest is None:
             return
         assert due is not None
         if not await self._loop.within(due, rest):
             self.engine.handle_timeout(max(due, self._loop.now()))
             self._linger = 0.0  # it has had its time
-
-    def _piece_of(self, message: Message) -> bytes:
-        if message["type"] == "http.disconnect":
-            raise ConnectionResetError("the client left")
-        self._has_all = not message.get("more_body")
-        piece: bytes = message.get("body", b"")
-        return piece
-
-    async def _read_and_drop(self, most: int) -> None:
-        """Read the rest of the body, or about that many bytes of it."""
-        while most > 0 and not self._has_all:
-            most -= len(self._piece_of(await self._receive()))
 
     # The response
 
@@ -185,24 +138,24 @@ class Driver(ResponseDriver):
 
     async def _send_whole(self, parts: list[Part]) -> None:
         """Send a response at once. The request may still be coming in, which is not read to its end."""
-        if self._has_all or await self._has_come_in():
+        if self._body.is_here or await self._has_come_in():
             await self._send_parts(parts)
             return
         if self._scope.get("http_version", "1.1").startswith("1"):
             self._further_headers = ((b"connection", b"close"),)
         await self._send_parts(parts, more=True)
-        await self._loop.within(self._loop.now() + self._linger, self._read_and_drop(_LINGER_BYTES))
+        await self._loop.within(self._loop.now() + self._linger, self._body.drop(_LINGER_BYTES))
         await self._send_parts([End()])
 
     async def _has_come_in(self) -> bool:
         """Whether all of the request is here, as far as the core needs a body at all."""
         if self._scope["method"] != "POST":
             return True
-        if self._has_all is None and self._linger and all(name != b"expect" for name, _ in self._scope["headers"]):
-            rest = self._loop.begun(self._read_and_drop(_GRACE_BYTES))
+        if self._body.is_here is None and self._linger and all(name != b"expect" for name, _ in self._scope["headers"]):
+            _, rest = self._loop.begun(self._body.drop(_GRACE_BYTES))
             if rest is not None:
                 await self._loop.within(self._loop.now() + _GRACE_SECONDS, rest)
-        return bool(self._has_all)
+        return bool(self._body.is_here)
 
     async def _send_parts(self, parts: list[Part], *, more: bool = False) -> None:
         """Send `parts`, of which all of them are the last unless there are `more`."""
@@ -218,15 +171,6 @@ class Driver(ResponseDriver):
         except OSError as error:
             raise ConnectionResetError("the client left") from error
 
-    async def _send_at_once(self, whole: Whole) -> None:
-        """Send a response that needed no engine."""
-        headers = [*map(_encoded, whole.headers)]
-        try:
-            await self._send({"type": "http.response.start", "status": whole.status, "headers": headers})
-            await self._send({"type": "http.response.body", "body": whole.body})
-        except OSError:
-            pass  # the client left
-
     # The end of the connection
 
     def watch(self) -> None:
@@ -237,6 +181,16 @@ class Driver(ResponseDriver):
         while (await self._receive())["type"] != "http.disconnect":
             pass  # the rest of a request that was answered before its end
         self.lose()
+
+
+async def send_at_once(send: Send, whole: Whole) -> None:
+    """Send a response that needed no engine."""
+    headers = [*map(_encoded, whole.headers)]
+    try:
+        await send({"type": "http.response.start", "status": whole.status, "headers": headers})
+        await send({"type": "http.response.body", "body": whole.body})
+    except OSError:
+        pass  # the client left
 
 
 @lru_cache(maxsize=256)  # nearly all responses have the same few

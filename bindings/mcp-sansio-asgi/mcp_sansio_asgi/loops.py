@@ -8,7 +8,7 @@ import time
 from collections.abc import Awaitable, Callable, Generator
 from functools import partial
 from threading import get_ident
-from typing import Any, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from mcp_sansio import Runtime
 from mcp_sansio.response_driver import LentLoop, ServingLoop
@@ -34,8 +34,8 @@ class Loop(ServingLoop, Protocol):
     def run_sync(self, function: Callable[[], T], /) -> Awaitable[T]:
         """See `Runtime.run_sync`."""
 
-    def begun(self, work: Awaitable[None]) -> Awaitable[None] | None:
-        """What is left to await of `work`, whose first step may be taken: ``None`` where that was all of it."""
+    def begun(self, work: Awaitable[T]) -> tuple[T | None, Awaitable[T] | None]:
+        """What `work` gives, if it does with its first step; else ``None``, and what is left of it to await."""
 
     async def within(self, due: float, work: Awaitable[None]) -> bool:
         """Do `work` until `due`, and say whether it came to its end."""
@@ -65,11 +65,13 @@ class AsyncioLoop(LentLoop):
         """See `Runtime.run_sync`."""
         return asyncio.to_thread(function)
 
-    def begun(self, work: Awaitable[None]) -> Awaitable[None] | None:
+    def begun(self, work: Awaitable[T]) -> tuple[T | None, Awaitable[T] | None]:
         """See `Loop.begun`. Most work is done at its first step, which spares a timer for each request."""
         steps = work.__await__()
-        waits_for = next(steps, _NOTHING)
-        return None if waits_for is _NOTHING else _Begun(steps, waits_for)
+        try:
+            return None, _Begun(steps, next(steps))
+        except StopIteration as ended:
+            return ended.value, None
 
     async def within(self, due: float, work: Awaitable[None]) -> bool:
         """See `Loop.within`."""
@@ -84,27 +86,24 @@ class AsyncioLoop(LentLoop):
         return True
 
 
-_NOTHING: Any = object()
-
-
-class _Begun:
+class _Begun(Generic[T]):
     """Work whose first step is taken; the rest of it is to be awaited in the same task, before anything else."""
 
-    def __init__(self, steps: Generator[Any, None, None], waits_for: Any) -> None:
+    def __init__(self, steps: Generator[Any, None, T], waits_for: Any) -> None:
         self._steps = steps
         self._waits_for = waits_for
 
-    def __await__(self) -> Generator[Any, None, None]:
+    def __await__(self) -> Generator[Any, None, T]:
         try:
             yield self._waits_for
         except BaseException as error:  # a cancellation, which is for the work
             try:
                 self._waits_for = self._steps.throw(error)
-            except StopIteration:
-                return
-            yield from self.__await__()
-        else:
-            yield from self._steps
+            except StopIteration as ended:
+                given: T = ended.value
+                return given
+            return (yield from self.__await__())
+        return (yield from self._steps)
 
 
 class Loops:

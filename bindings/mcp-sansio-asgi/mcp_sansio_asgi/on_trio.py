@@ -98,9 +98,9 @@ class TrioLoop:
         """See `Runtime.run_sync`. A call that is given up is let go of at once, although its thread goes on."""
         return trio.to_thread.run_sync(function, abandon_on_cancel=True)
 
-    def begun(self, work: Awaitable[None]) -> Awaitable[None]:
+    def begun(self, work: Awaitable[T]) -> tuple[None, Awaitable[T]]:
         """See `Loop.begun`. It is not begun: what it opens would not lie within the scope of `within`."""
-        return work
+        return None, work
 
     async def within(self, due: float, work: Awaitable[None]) -> bool:
         """See `Loop.within`."""
