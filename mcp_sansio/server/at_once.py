@@ -62,7 +62,8 @@ def _find(server: Server, head: RequestHead, principal: str | None) -> SessionRe
     """The record of the session that `head` names, if it is there and has room for another call."""
     if not server.asks_store_at_once:
         return None
-    assert head.session_id is not None and head.session_key is not None
+    assert head.session_id is not None
+    assert head.session_key is not None
     key = head.session_key if principal is None else session_key(head.session_id, principal)
     try:
         record = server.look_up(key, server.config.session_ttl)

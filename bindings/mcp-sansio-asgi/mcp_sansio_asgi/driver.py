@@ -97,7 +97,7 @@ class Driver(ResponseDriver):
     async def _take_body(self) -> None:
         """Hand the body to the engine, for as long as that waits for it."""
         engine, body = self.engine, self._body
-        while engine.receiving and not body.is_here:
+        while engine.receiving:
             piece = await body.take()
             if body.is_here:
                 engine.receive_end(piece)
