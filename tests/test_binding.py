@@ -5,6 +5,7 @@ The properties at the end hold the published schema and the validation together,
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime
 import decimal
@@ -14,7 +15,7 @@ import re
 import subprocess
 import sys
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, NotRequired, Required, TypedDict
 
 import attrs
@@ -48,6 +49,94 @@ def faults(bound: Bound, arguments: Any) -> list[tuple[str, str]]:
         bound.parse(arguments)
     assert str(caught.value) == "; ".join(f"{path}: {message}" for path, message in caught.value.faults)
     return caught.value.faults
+
+
+class Waiter:
+    """Handlers that are no plain functions."""
+
+    async def returns(self) -> str:
+        return "soup"
+
+    async def waits(self) -> str:
+        return await self.returns()
+
+    async def __call__(self) -> str:
+        return "soup"
+
+
+async def _returns() -> str:
+    return "soup"
+
+
+async def _only_defines() -> str:
+    async def waits() -> str:
+        return await _returns()
+
+    return waits.__name__
+
+
+async def _awaits() -> str:
+    return await _returns()
+
+
+async def _may_await(wanted: bool = False) -> str:
+    return await _returns() if wanted else ""
+
+
+async def _iterates() -> list[int]:
+    async def numbers() -> AsyncIterator[int]:
+        yield 1
+
+    return [number async for number in numbers()]
+
+
+async def _enters() -> None:
+    async with contextlib.AsyncExitStack():
+        pass
+
+
+async def _takes_an_exchange(ex: Exchange) -> str:
+    return "soup"
+
+
+async def _depends(database: Database) -> str:
+    return "soup"
+
+
+def _wraps(fn: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(fn)
+    async def wrapper(*args: Any, **kwargs: Any) -> Any:
+        return await fn(*args, **kwargs)
+
+    return wrapper
+
+
+async def _takes(text: str, more: str = "") -> str:
+    return text + more
+
+
+@pytest.mark.parametrize(
+    ("fn", "never_waits"),
+    [
+        (_returns, True),
+        (_only_defines, True),
+        (_takes, True),
+        (functools.partial(_takes, more="more"), True),
+        (Waiter().returns, True),
+        (Waiter(), True),
+        (_awaits, False),
+        (_may_await, False),
+        (_iterates, False),
+        (_enters, False),
+        (Waiter().waits, False),
+        (_wraps(_returns), False),
+        (_takes_an_exchange, False),
+        (_depends, False),
+        (lambda: "soup", False),
+    ],
+)
+def test_a_coroutine_function_without_await_never_waits(fn: Callable[..., Any], never_waits: bool) -> None:
+    assert bind(fn).never_waits is never_waits
 
 
 class Colour(enum.StrEnum):

@@ -9,6 +9,7 @@ import sys
 import weakref
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import partial
 from itertools import count
 from threading import Thread
@@ -20,7 +21,7 @@ import pytest
 
 from alike import calls, registry, requests
 from at_once import STARTS, Forgetful, Responding, headers_of, nameless, seen
-from kitchen import QUESTIONS, Kitchen, tool_calls, uris
+from kitchen import QUESTIONS, Kitchen, fault_of, tool_calls, uris
 from lent import lent_loop
 from mcp_sansio import Config, End, HttpTransaction, MemorySessionStore, Part, Pending, Server, Whole
 from mcp_sansio.call import Call
@@ -660,6 +661,31 @@ def test_a_handler_that_interrupts_its_server_does(version: str) -> None:
     with pytest.raises(KeyboardInterrupt):
         hand.respond(hand.client.message("tools/call", {"name": "interrupts", "arguments": {"text": "now"}}))
     assert isinstance(hand.call("interrupts"), Whole)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("fault", ["none", "ToolError", "ValueError", "SystemExit", "StoreFull", "needs nothing"])
+def test_a_handler_that_waits_for_nothing_is_run_once_in_a_context_of_its_own(version: str, fault: str) -> None:
+    kitchen = Kitchen("ends")
+    seat: ContextVar[str] = ContextVar("seat", default="free")
+    found: list[str] = []
+
+    @kitchen.registry.tool
+    async def sits(name: str = "") -> str:
+        found.append(seat.get())
+        seat.set(name)
+        if name == fault:
+            raise fault_of(fault)
+        return "seated"
+
+    hand = Hand(kitchen, version)
+    hand.know("sits")
+    seat.set("mine")
+    for name in ("a", "b", fault, "c"):
+        message = hand.client.message("tools/call", {"name": "sits", "arguments": {"name": name}})
+        assert isinstance(hand.respond(message), Whole)
+    assert found[1:] == ["mine"] * 4
+    assert seat.get() == "mine"
 
 
 class Thing:
