@@ -31,7 +31,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Have the collector pass over what is there before the first test: the many tests that call it take half the time."""
+    """Have the collector pass over what is there before any test: those that call it take half the time."""
     gc.collect()
     gc.freeze()
 

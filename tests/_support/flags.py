@@ -10,6 +10,8 @@ from typing import Any
 
 #: Longer than any machine needs; a test that waits this long has failed.
 PATIENCE = 30.0
+#: Limits for what is to take too long, but not before it has begun: each is tried, until one was long enough for that.
+EVER_LONGER = (0.05, 0.5, 5.0)
 
 
 class Flag:

@@ -54,8 +54,11 @@ class Counted:
             yield
         finally:
             server.close()
-            # The store has closed its connections by now, and they end.
-            await asyncio.wait_for(asyncio.gather(*self._tasks), PATIENCE)
+            # The store has closed its connections by now. One that it was about to open, and gave up, may be held still
+            # by the exception that said so.
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.wait_for(asyncio.gather(*self._tasks, return_exceptions=True), PATIENCE)
 
     async def _take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()

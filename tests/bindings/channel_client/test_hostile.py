@@ -177,6 +177,8 @@ async def test_a_server_that_dies_in_the_middle_of_a_line(script: Make, text: st
 async def test_a_server_that_reads_nothing_holds_the_loop_up_no_moment(script: Make, world: World) -> None:
     """What waits to be written waits, and each call for its own time."""
     async with script("request()\ntime.sleep(60)", grace=0.2) as client:
+        # The time in which the server starts is none of theirs.
+        await client.initialize()
         calls = [partial(client.call_tool, "any", {"text": "x" * 100_000}, timeout=0.5) for _ in range(40)]
         results = await world.gather(*calls)
         assert [type(result) for result in results] == [CallTimeout] * 40

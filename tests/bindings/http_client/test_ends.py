@@ -11,7 +11,8 @@ import pytest
 
 import speak
 from by_hand import Accepted, Request, event_stream, initialized, json_reply, plain, result
-from flags import Flag, turn
+from flags import EVER_LONGER, Flag, turn
+from hosting import until
 from mcp_sansio import (
     CallTimeout,
     ClientConfig,
@@ -69,6 +70,15 @@ class Waiting:
 
         return registry
 
+    async def takes_too_long(self, client: Any) -> None:
+        """A call that has begun, whose time is up."""
+        for timeout in EVER_LONGER:
+            with pytest.raises(CallTimeout, match="call_tool"):
+                await client.call_tool("wait", timeout=timeout)
+            if self.begun.is_set:
+                return
+        pytest.fail("no call begins")
+
     def let_go(self) -> None:
         """Have the calls of `wait` end."""
         self.site.do(self._let_go.set)
@@ -104,8 +114,7 @@ async def test_a_call_that_takes_too_long_is_given_up(
     tool = Waiting(serve)
     async with calling(tool.site, version) as client:
         await client.initialize()
-        with pytest.raises(CallTimeout, match="call_tool"):
-            await client.call_tool("wait", timeout=0.05)
+        await tool.takes_too_long(client)
         await tool.given_up.wait()
         assert await echoes(client)
 
@@ -157,11 +166,21 @@ async def test_progress_gives_a_call_more_time_up_to_a_limit(
                 return
 
     async with calling(listen(answer), NEWEST, known=Known(NEWEST)) as client:
-        began, told = time.monotonic(), []
-        with pytest.raises(CallTimeout):
-            await client.call_tool("any", timeout=0.15, max_timeout=0.5, on_progress=lambda *said: told.append(said))
-        assert time.monotonic() - began >= 0.5
+        # A busy machine may hold one report up for longer than the shortest time.
+        for timeout in (0.15, 0.5, 2.0):
+            began, told = time.monotonic(), list[Any]()
+            with pytest.raises(CallTimeout):
+                await client.call_tool("any", timeout=timeout, max_timeout=4 * timeout, on_progress=partial(note, told))
+            if time.monotonic() - began >= 4 * timeout:
+                break
+        else:
+            pytest.fail("no call had more time")
     assert len(told) > 3
+
+
+def note(told: list[Any], *report: Any) -> None:
+    """Keep a report."""
+    told.append(report)
 
 
 def event(message: JSON) -> bytes:
@@ -303,8 +322,7 @@ async def test_closing_may_be_cancelled(
             return  # and no response
         connection.send(handshake(request) or json_reply(result(request)))
 
-    config = ClientConfig(notice_timeout=0.05)
-    async with calling(listen(answer), SESSIONS[0], config=config) as client, world.tasks() as tasks:
+    async with calling(listen(answer), SESSIONS[0]) as client, world.tasks() as tasks:
         await client.call_tool("any")
         closing = tasks.start(client.close)
         await deleting.wait()
@@ -326,7 +344,7 @@ async def test_a_server_that_never_ends_a_session_holds_nobody_up(
     config = ClientConfig(notice_timeout=0.05)
     async with calling(listen(answer), SESSIONS[0], config=config) as client:
         await client.call_tool("any")
-    assert deleted == ["abc"]
+    until(lambda: deleted == ["abc"], "the session is not ended")
 
 
 @pytest.mark.parametrize("version", SESSIONS)

@@ -10,7 +10,7 @@ import pytest
 import bakery
 import speak
 from by_hand import Accepted, Request, event_stream, json_reply, plain, result
-from flags import Flag
+from flags import EVER_LONGER, Flag
 from mcp_sansio import CallTimeout, ClientConfig, ConnectionLost, Known, NegotiationFailed, UnusableReply
 from plugs import HttpClient
 from worlds import CANCELLED, World
@@ -83,10 +83,11 @@ async def test_case_36_a_stream_that_ends_without_a_response_fails_its_call(
 async def test_case_70_an_answer_after_the_time_is_up_breaks_nothing(
     http_client: HttpClient, listen: Calling, calling: Calling
 ) -> None:
-    given_up, answered = Flag(), Flag()
+    begun, given_up, answered = Flag(), Flag(), Flag()
 
     def answer(request: Request, connection: Accepted) -> None:
         if request.message["params"]["name"] == "slow":
+            begun.set()
             given_up.seen()
             try:
                 connection.send(json_reply(result(request)))
@@ -96,8 +97,11 @@ async def test_case_70_an_answer_after_the_time_is_up_breaks_nothing(
             connection.send(json_reply(result(request)))
 
     async with calling(listen(answer), NEWEST, known=Known(NEWEST)) as client:
-        with pytest.raises(CallTimeout):
-            await client.call_tool("slow", timeout=0.05)
+        for timeout in EVER_LONGER:
+            with pytest.raises(CallTimeout):
+                await client.call_tool("slow", timeout=timeout)
+            if begun.is_set:
+                break
         given_up.set()
         await answered.wait()
         assert (await client.call_tool("quick")).content[0].text == "done"

@@ -170,8 +170,8 @@ def fickle(listen: Calling, calling: Calling) -> Calling:
 
 
 async def works(client: Any) -> None:
-    """A call is answered."""
-    said = await client.call_tool("any")
+    """A call is answered, in more time than the client of a server that is late has."""
+    said = await client.call_tool("any", timeout=LIMITS.timeout)
     assert isinstance(said, CallToolResult)
     assert not said.is_error
 
