@@ -7,15 +7,16 @@ What a coroutine waits for is an `Event`, and who sets that has it go on; or a `
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import AbstractContextManager
+from contextvars import Context, copy_context
 from functools import partial
 from math import inf
 from typing import Any, Generic, TypeVar
 
 from .driving import Timer, Timers
 
-__all__ = ["Agenda", "Cancelled", "Event", "Guarded", "Job", "Task", "run_outside"]
+__all__ = ["Agenda", "Cancelled", "Event", "Guarded", "Job", "Soon", "Task", "run_outside"]
 
 T = TypeVar("T")
 
@@ -126,31 +127,53 @@ Outside = Callable[[Job[Any]], object]
 class Task:
     """A coroutine that runs beside others: an `mcp_sansio.driving.Task`.
 
-    `soon` runs a function a little later; each step is taken by it. `outside` has a job done. What the coroutine
-    raised is logged where nobody asked to be called back.
+    `soon` runs a function a little later; each step is taken by it, and in `context` where one is given. `at_once` has
+    the first step taken here and now. `outside` has a job done. What the coroutine raised is logged where nobody asked
+    to be called back.
     """
 
-    value: Any
+    value: Any = None
     """What the coroutine returned; ``None`` until then."""
-    error: BaseException | None
+    error: BaseException | None = None
     """What it raised: `Cancelled` where it was cancelled, and ``None`` where it returned, or still runs."""
 
-    def __init__(self, work: Awaitable[Any], soon: Soon, outside: Outside) -> None:
-        self.ended = Event()
-        self.value = None
-        self.error = None
+    # Most tasks end with their first step, and these are as good for them as their own would be.
+    _ended: Event | None = None
+    _waits_for: Event | None = None
+    _thrown: BaseException | None = None
+    _is_due = _is_over = False
+    _callbacks: Sequence[Callable[[Task], object]] = ()
+
+    def __init__(
+        self,
+        work: Awaitable[Any],
+        soon: Soon,
+        outside: Outside,
+        *,
+        context: Context | None = None,
+        at_once: bool = False,
+    ) -> None:
         self._steps: Generator[Any, None, Any] = work.__await__()
+        self._take: Callable[..., Any] = _taken if context is None else context.run
         self._soon = soon
         self._outside = outside
-        self._waits_for: Event | None = None
-        self._thrown: BaseException | None = None
-        self._is_due = False
-        self._callbacks: list[Callable[[Task], object]] = []
-        self._go_on()
+        if at_once:
+            self._step()
+        else:
+            self._go_on()
+
+    @property
+    def ended(self) -> Event:
+        """Set once it has ended."""
+        if self._ended is None:
+            self._ended = Event()
+            if self._is_over:
+                self._ended.set()
+        return self._ended
 
     def done(self) -> bool:
         """Whether it has ended."""
-        return self.ended.is_set
+        return self._is_over
 
     def cancel(self) -> None:
         """Have `Cancelled` raised where it waits, or will wait next."""
@@ -162,7 +185,7 @@ class Task:
         if self.done():
             callback(self)
         else:
-            self._callbacks.append(callback)
+            self._callbacks = (*self._callbacks, callback)
 
     def _throw(self, error: BaseException) -> None:
         self._thrown = error
@@ -178,15 +201,18 @@ class Task:
 
     def _step(self) -> None:
         self._is_due = False
-        if self.done():
+        if self._is_over:
             return
         thrown, self._thrown = self._thrown, None
         try:
-            waits_for = self._steps.send(None) if thrown is None else self._steps.throw(thrown)
+            step: Callable[[Any], Any] = self._steps.send if thrown is None else self._steps.throw
+            waits_for = self._take(step, thrown)
         except StopIteration as returned:
             self._end(returned.value, None)
         except BaseException as error:  # whatever it is, whoever waits for the task is to know of it
             self._end(None, error)
+            if isinstance(error, KeyboardInterrupt):
+                raise  # it is meant for whoever takes the steps, and came in the midst of one
         else:
             self._wait(waits_for)
 
@@ -207,13 +233,18 @@ class Task:
             self._throw(RuntimeError(_NO_LOOP))
 
     def _end(self, value: Any, error: BaseException | None) -> None:
-        self.value, self.error = value, error
-        if not (self._callbacks or error is None or isinstance(error, Cancelled)):
+        self.value, self.error, self._is_over = value, error, True
+        if not (self._callbacks or error is None or isinstance(error, Cancelled | KeyboardInterrupt)):
             logger.error("a task failed", exc_info=error)
-        self.ended.set()
-        callbacks, self._callbacks = self._callbacks, []
+        if self._ended is not None:
+            self._ended.set()
+        callbacks, self._callbacks = self._callbacks, ()
         for callback in callbacks:
             callback(self)
+
+
+def _taken(step: Callable[[Any], Any], given: Any) -> Any:
+    return step(given)
 
 
 class Agenda:
@@ -223,6 +254,9 @@ class Agenda:
     that the one who lends it allows. `outside` has a job done. `pass_time` is to be called by who runs those functions,
     and by nobody else.
     """
+
+    #: What makes something to wait for.
+    event = Event
 
     def __init__(self, now: Callable[[], float], soon: Soon, outside: Outside) -> None:
         self.time = now
@@ -238,6 +272,16 @@ class Agenda:
         """Run `work` beside what else there is."""
         return Task(work, self.call_soon, self._outside)
 
+    def begin(self, work: Awaitable[Any]) -> Task:
+        """Start `work` in a context of its own, with its first step taken now."""
+        return Task(work, self.call_soon, self._outside, context=copy_context(), at_once=True)
+
+    async def pause(self) -> None:
+        """Let everything else have its turn: see `mcp_sansio.runtime.Runtime`."""
+        had_theirs = Event()
+        self.call_soon(had_theirs.set)
+        await had_theirs.wait()
+
     async def within(self, seconds: float, wait: Callable[[], Awaitable[object]], /) -> None:
         """Await ``wait()`` for so many seconds at most."""
         waiting = self.start(wait())
@@ -250,6 +294,8 @@ class Agenda:
 
     def pass_time(self) -> float | None:
         """Have done what is due; how many seconds are left until the next thing is, or ``None`` where there is none."""
+        if self._timers.next == inf:
+            return None
         now = self.time()
         self._timers.ring(now)
         left = self._timers.next - now

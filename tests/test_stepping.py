@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import gc
 import threading
 import weakref
@@ -79,6 +80,71 @@ def test_a_task_that_cancels_itself_is_told_where_it_waits_next() -> None:
     task = world.agenda.start(work())
     world.turn()
     assert (log, type(task.error)) == (["goes on", "Cancelled"], Cancelled)
+
+
+VARIABLE = contextvars.ContextVar("VARIABLE", default="outside")
+
+
+def test_what_is_begun_takes_its_first_step_now_and_each_in_a_context_of_its_own() -> None:
+    world, event = World(), Event()
+
+    async def work(name: str) -> tuple[str, str]:
+        before = VARIABLE.get()
+        VARIABLE.set(name)
+        await event.wait()
+        return before, VARIABLE.get()
+
+    tasks = [world.agenda.begin(work(name)) for name in "ab"]
+    event.set()
+    assert world.agenda.begin(work("c")).value == ("outside", "c")
+    assert (VARIABLE.get(), [task.value for task in tasks]) == ("outside", [None, None])
+    world.turn()
+    assert [task.value for task in tasks] == [("outside", "a"), ("outside", "b")]
+
+
+def test_what_is_begun_and_fails_at_once_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    async def fail() -> None:
+        raise ValueError("at once")
+
+    task = World().agenda.begin(fail())
+    assert (task.done(), str(task.error), caplog.messages) == (True, "at once", ["a task failed"])
+
+
+def test_an_interrupt_in_the_midst_of_a_step_is_for_who_takes_it() -> None:
+    world = World()
+
+    async def work() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        world.agenda.begin(work())
+    task = world.agenda.start(work())
+    with pytest.raises(KeyboardInterrupt):
+        world.turn()
+    assert (task.done(), type(task.error)) == (True, KeyboardInterrupt)
+
+
+def test_who_asks_for_the_end_after_it_finds_it() -> None:
+    world, ended = World(), list[Task]()
+    task = world.begin(waiting_for(Event(), []))
+    task.add_done_callback(ended.append)
+    task.cancel()
+    world.turn()
+    assert (task.ended.is_set, ended) == (True, [task])
+
+
+def test_a_pause_lets_everything_else_have_its_turn() -> None:
+    world, order = World(), list[str]()
+
+    async def work() -> None:
+        order.append("before")
+        await world.agenda.pause()
+        order.append("after")
+
+    task = world.agenda.begin(work())
+    world.due.append(lambda: order.append("between"))
+    world.turn()
+    assert (task.done(), order) == (True, ["before", "between", "after"])
 
 
 def test_a_job_is_done_by_whoever_gets_it() -> None:

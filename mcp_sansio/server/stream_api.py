@@ -8,9 +8,11 @@ from collections.abc import Awaitable, Callable
 from mcp_sansio.call import Call
 from mcp_sansio.driving import Task, Tasks
 from mcp_sansio.events import CallCancelled, CallReceived, PeerFaulted
+from mcp_sansio.registry import Registry
+from mcp_sansio.runtime import Runtime
 from mcp_sansio.stream_driver import Loop, StreamDriver
 
-from .server import Server
+from .server import Server, ServerOptions
 
 #: Seconds that calls have to finish once the end has come.
 _GRACE = 0.5
@@ -34,6 +36,19 @@ class StreamServing(StreamDriver):
         super().__init__(
             self._connection, server.config.max_message, loop, take_events=self._act, event=server.runtime.event
         )
+
+    @staticmethod
+    def server_of(served: Registry | Server, runtime: Callable[[], Runtime], options: ServerOptions) -> Server:
+        """`served`, if it is a server, or else one of that registry. Raises ``TypeError`` for options beside a server.
+
+        `runtime` makes what is lent to a server of a registry.
+        """
+        if not isinstance(served, Server):
+            return Server(served, runtime=runtime(), **options)
+        given = [name for name, value in options.items() if value is not None]
+        if given:
+            raise TypeError(f"a Server has its options already; {given[0]} cannot be given beside one")
+        return served
 
     async def serve(self) -> None:
         """Serve until the input ends, nobody reads the output, or `stop`. Calls in flight then have a moment."""

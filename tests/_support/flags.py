@@ -6,7 +6,10 @@ import asyncio
 import sys
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any
+
+from mcp_sansio.stepping import run_outside
 
 #: Longer than any machine needs; a test that waits this long has failed.
 PATIENCE = 30.0
@@ -44,20 +47,17 @@ class Flag:
         assert self._raised.wait(seconds), "the flag was not raised"
 
     async def wait(self) -> None:
-        """Wait until it is up, on the loop that runs, or in this thread where none does."""
+        """Wait until it is up: on the loop that runs, or by a job where none does."""
         event, wake = _event_of_loop()
         with self._lock:
             if self._raised.is_set():
                 return
-            if event is not None:
-                self._wakers.add(wake)
-        if event is None:
-            self.seen()
-            return
+            self._wakers.add(wake)
         try:
             await event.wait()
         finally:
             self._wakers.discard(wake)
+            wake()  # the thread of a job
 
     async def wait_in_cleanup(self) -> None:
         """`wait`, in a handler that is being cancelled: on trio that takes a shield."""
@@ -76,9 +76,20 @@ def _event_of_loop() -> tuple[Any, Callable[[], None]]:
     try:
         loop = asyncio.get_running_loop()
     except RuntimeError:
-        return None, lambda: None
+        blocking = _Blocking()
+        return blocking, blocking.raised.set
     flag = asyncio.Event()
     return flag, lambda: _call_soon(loop.call_soon_threadsafe, flag.set)
+
+
+class _Blocking:
+    """Something to wait for by a `Job`: who takes the steps of the coroutine has it done, in whatever thread."""
+
+    def __init__(self) -> None:
+        self.raised = threading.Event()
+
+    async def wait(self) -> None:
+        assert await run_outside(partial(self.raised.wait, PATIENCE)), "the flag was not raised"
 
 
 def _trio_token() -> Any:
@@ -102,5 +113,5 @@ async def turn() -> None:
     """Let everything else on the loop have a turn; nothing where there is no loop."""
     if _trio_token() is not None:
         await sys.modules["trio"].lowlevel.checkpoint()
-    elif _event_of_loop()[0] is not None:
+    elif not isinstance(_event_of_loop()[0], _Blocking):
         await asyncio.sleep(0)

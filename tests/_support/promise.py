@@ -1,11 +1,13 @@
 """The promise: one server and one caller, who is asked on every revision, over every transport.
 
 `registry` is the server, which names no revision. `keep` is the caller: it is handed a way to open a client, and does
-with each what a caller can do. ``python promise.py`` serves the registry over standard input and output.
+with each what a caller can do. ``python promise.py BINDING`` serves the registry over standard input and output.
 """
 
 from __future__ import annotations
 
+import importlib
+import sys
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any
@@ -168,6 +170,4 @@ async def _the_manual_round(open: Open, adapter: Any) -> None:
 
 
 if __name__ == "__main__":
-    from mcp_sansio_stdio import run_stdio
-
-    run_stdio(registry)
+    importlib.import_module(sys.argv[1]).run_stdio(registry)

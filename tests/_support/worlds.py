@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 import support
 from flags import PATIENCE, Flag
+from mcp_sansio.stepping import Job
 
 Work = Callable[[], Awaitable[Any]]
 #: What became of a task that was cancelled.
@@ -261,10 +262,11 @@ class _Thread:
 
 
 def at_once(work: Awaitable[Any]) -> Any:
-    """What `work` comes to, which may wait for nothing."""
+    """What `work` comes to, which may wait for nothing but for jobs: they are done here, and block."""
     steps = work.__await__()
     try:
-        next(steps)
+        while isinstance(job := next(steps), Job):
+            job.run()
     except StopIteration as ended:
         return ended.value
     if isinstance(work, Coroutine):

@@ -14,7 +14,8 @@ from functools import partial
 from mcp_sansio.stream_driver import Sink, Source, TaskSink, TaskSource
 
 from ._threads import DaemonThreads
-from .descriptors import PIECE, can_poll_writes, has_hung_up, write_piece, writer
+from .descriptors import PIECE, can_poll_writes, write_piece, writer
+from .means import PolledSource
 
 
 def open_source(descriptor: int, receive: Callable[[bytes], None]) -> Source:
@@ -23,11 +24,12 @@ def open_source(descriptor: int, receive: Callable[[bytes], None]) -> Source:
     An error counts as the end, since nothing more will come. The descriptor stays open when the source is closed, and a
     read that is under way is left to its thread.
     """
-    source = PolledSource(descriptor, receive)
+    loop = asyncio.get_running_loop()
+    source = PolledSource(loop, descriptor, receive)
     try:
         source.resume()
     except (OSError, NotImplementedError):
-        loop, threads = asyncio.get_running_loop(), DaemonThreads(1)
+        threads = DaemonThreads(1)
         return TaskSource(
             lambda: loop.run_in_executor(threads, os.read, descriptor, PIECE),
             lambda data: loop.call_soon(
@@ -78,37 +80,3 @@ async def _later(
     finally:
         loop.remove_writer(descriptor)
     return now(data)
-
-
-class PolledSource:
-    """A pipe, a terminal, a socket."""
-
-    def __init__(self, descriptor: int, receive: Callable[[bytes], None]) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._descriptor = descriptor
-        self._receive = receive
-
-    def resume(self) -> None:
-        """Read from now on. Raises ``OSError`` or ``NotImplementedError`` for what cannot be polled."""
-        self._loop.add_reader(self._descriptor, self._read)
-
-    def pause(self) -> None:
-        """Read no more, until `resume`."""
-        self._loop.remove_reader(self._descriptor)
-
-    close = pause  # the descriptor stays open
-
-    def has_hung_up(self) -> bool:
-        """See `descriptors.has_hung_up`."""
-        return has_hung_up(self._descriptor)
-
-    def _read(self) -> None:
-        try:
-            data = os.read(self._descriptor, PIECE)
-        except (BlockingIOError, InterruptedError):
-            return
-        except OSError:
-            data = b""
-        if not data:
-            self.pause()
-        self._receive(data)

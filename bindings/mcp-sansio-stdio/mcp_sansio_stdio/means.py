@@ -17,7 +17,7 @@ from mcp_sansio.stream_driver import Loop, Sink, Source, StreamDriver, TaskSink,
 
 from .descriptors import PIECE, can_poll_writes, has_hung_up, write_piece, writer
 
-__all__ = ["Means", "WaitingLoop", "attach"]
+__all__ = ["Means", "PolledSource", "WaitingLoop", "attach"]
 
 T = TypeVar("T")
 
@@ -55,6 +55,50 @@ def attach(driver: StreamDriver, loop: Means, source: int, sink: int) -> None:
     """Connect `driver` with its peer at the other ends of two descriptors."""
     driver.sink = loop.open_sink(sink, driver.feed, driver.broken)
     driver.source = loop.open_source(source, driver.receive)
+
+
+class Polling(Protocol):
+    """A loop that calls back for descriptors, as asyncio's does."""
+
+    def add_reader(self, descriptor: int, callback: Callable[[], object], /) -> object:
+        """Call back whenever it can be read. Raises ``OSError`` or ``NotImplementedError`` where nobody can tell."""
+
+    def remove_reader(self, descriptor: int, /) -> object:
+        """Call back no more."""
+
+
+class PolledSource:
+    """A pipe, a terminal, a socket: a `Source` that is read whenever `loop` says that it can be."""
+
+    def __init__(self, loop: Polling, descriptor: int, receive: Callable[[bytes], object]) -> None:
+        self._loop = loop
+        self._descriptor = descriptor
+        self._receive = receive
+
+    def resume(self) -> None:
+        """Read from now on. Raises as `Polling.add_reader` does."""
+        self._loop.add_reader(self._descriptor, self._read)
+
+    def pause(self) -> None:
+        """Read no more, until `resume`."""
+        self._loop.remove_reader(self._descriptor)
+
+    close = pause  # the descriptor stays open
+
+    def has_hung_up(self) -> bool:
+        """See `descriptors.has_hung_up`."""
+        return has_hung_up(self._descriptor)
+
+    def _read(self) -> None:
+        try:
+            data = os.read(self._descriptor, PIECE)
+        except (BlockingIOError, InterruptedError):
+            return  # it was for somebody else
+        except OSError:
+            data = b""  # nothing more will come
+        if not data:
+            self.pause()
+        self._receive(data)
 
 
 class WaitingLoop(Means, Protocol):

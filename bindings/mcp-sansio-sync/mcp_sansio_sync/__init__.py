@@ -1,7 +1,8 @@
-"""mcp-sansio without an event loop: a blocking client over HTTP and stdio, and a WSGI application.
+"""mcp-sansio without an event loop: a blocking client over HTTP and stdio, a WSGI application, and a stdio server.
 
 `Client` calls a server over HTTP and `StdioClient` one that it starts as a process, from any number of threads.
-`Application` serves a `mcp_sansio.Registry` under any WSGI server. None of them holds a rule of the protocol.
+`Application` serves a `mcp_sansio.Registry` under any WSGI server, `run_stdio` on standard input and output, and
+`serve_stdio` on any two descriptors. None of them holds a rule of the protocol.
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ._application import Application
     from ._client import Client
+    from ._serve import run_stdio, serve_stdio
     from ._stdio import StdioClient
 
-__all__ = ["Application", "Client", "StdioClient"]
+__all__ = ["Application", "Client", "StdioClient", "run_stdio", "serve_stdio"]
 
 _MODULES = {"Application": "_application", "Client": "_client", "StdioClient": "_stdio"}
+_MODULES |= {"run_stdio": "_serve", "serve_stdio": "_serve"}
 
 
 def __getattr__(name: str) -> Any:

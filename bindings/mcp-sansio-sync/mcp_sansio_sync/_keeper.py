@@ -22,7 +22,9 @@ from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 from mcp_sansio import LocalProtocolError, Runtime
-from mcp_sansio.stepping import Agenda, Cancelled, Event, Job, Task, run_outside
+from mcp_sansio.stepping import Agenda, Cancelled, Event, Task, run_outside
+
+from ._helpers import Helpers
 
 T = TypeVar("T")
 logger = logging.getLogger("mcp_sansio_sync")
@@ -33,10 +35,10 @@ class Keeper(Agenda):
 
     def __init__(self) -> None:
         self._inbox: SimpleQueue[Callable[[], Any]] = SimpleQueue()
-        super().__init__(time.monotonic, self._inbox.put, self.have_done)
+        self._helpers = Helpers(self._inbox.put)
+        super().__init__(time.monotonic, self._inbox.put, self._helpers.have_done)
         self.runtime = Runtime(now=time.monotonic, token_bytes=os.urandom, event=Event, run_sync=run_outside)
         self._tasks: dict[Future[Any], Task] = {}
-        self._helpers = Helpers()
         self._lock = threading.RLock()
         self._thread: threading.Thread | None = None
         self._is_over = False
@@ -78,15 +80,6 @@ class Keeper(Agenda):
                 self._thread.start()
 
     # For what runs here
-
-    def have_done(self, job: Job[Any]) -> None:
-        """Have `job` done in a thread of its own."""
-
-        def work() -> None:
-            job.run()
-            self.call_soon(job.done.set)
-
-        self.beside(work)
 
     def beside(self, function: Callable[[], object]) -> None:
         """Run `function`, which raises nothing, in a thread of its own, without waiting for it."""
@@ -134,41 +127,3 @@ class Keeper(Agenda):
             callback()
         except Exception:
             logger.exception("%r failed", callback)
-
-
-class Helpers:
-    """Threads that never keep a process alive: as many as are needed at once, and used again."""
-
-    def __init__(self) -> None:
-        self._jobs: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
-        self._lock = threading.Lock()
-        self._free = 0
-        self._is_over = False
-
-    def run(self, job: Callable[[], object]) -> None:
-        """Have `job`, which raises nothing, run."""
-        with self._lock:
-            takes_free = self._free > 0
-            self._free -= takes_free
-        if takes_free:
-            self._jobs.put(job)
-        else:
-            threading.Thread(target=self._work, args=(job,), name="mcp_sansio_sync helper", daemon=True).start()
-
-    def stop(self) -> None:
-        """Let the threads end that have nothing to do, and the others as soon as they have."""
-        with self._lock:
-            self._is_over = True
-            free, self._free = self._free, 0
-        for _ in range(free):
-            self._jobs.put(None)
-
-    def _work(self, job: Callable[[], object] | None) -> None:
-        while job is not None:
-            job()
-            job = None  # an idle thread keeps nobody's result alive
-            with self._lock:
-                if self._is_over:
-                    return
-                self._free += 1
-            job = self._jobs.get()

@@ -79,7 +79,6 @@ class StdioClient(BlockingClient):
 class StdioKeeper(Keeper):
     """A keeper that has descriptors read and written, and processes waited for: `mcp_sansio_stdio.means.Means`."""
 
-    event = Event
     in_a_thread = staticmethod(run_outside)
 
     def open_source(self, descriptor: int, receive: Callable[[bytes], None], /) -> Source:

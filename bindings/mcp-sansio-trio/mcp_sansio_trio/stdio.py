@@ -56,16 +56,12 @@ async def serve_stdio(
     The end is as with `run_stdio`, except that signals and the process's own streams are left alone. Raises
     ``TypeError`` for options beside a `Server`.
     """
-    given = [name for name, value in options.items() if value is not None]
-    if given and isinstance(served, Server):
-        raise TypeError(f"a Server has its options already; {given[0]} cannot be given beside one")
     await _serve(served, descriptor_of(source), descriptor_of(sink), options, [])
 
 
 async def _serve(served: Registry | Server, source: int, sink: int, options: ServerOptions, stops: list[Stop]) -> None:
     async with StdioLoop() as loop:
-        runtime = runtime_of(loop.time, loop.run_in_loop)
-        server = served if isinstance(served, Server) else Server(served, runtime=runtime, **options)
+        server = StreamServing.server_of(served, partial(runtime_of, loop.time, loop.run_in_loop), options)
         serving = StreamServing(server, loop, start=loop.start, logger=logging.getLogger("mcp_sansio_trio"))
         attach(serving, loop, source, sink)
         stops.append(partial(loop.call_from_anywhere, serving.shut_down))

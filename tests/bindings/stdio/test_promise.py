@@ -19,5 +19,5 @@ StdioClient = support.need("mcp_sansio_stdio").StdioClient
 @pytest.mark.parametrize("revision", every_revision)
 async def test_it_is_kept(revision: str) -> None:
     adapter = AdapterSet.default().by_version[revision]
-    opened = partial(StdioClient, sys.executable, [promise.__file__], env=PACKAGES, adapter=adapter)
+    opened = partial(StdioClient, sys.executable, [promise.__file__, "mcp_sansio_stdio"], env=PACKAGES, adapter=adapter)
     await promise.keep(opened, revision)

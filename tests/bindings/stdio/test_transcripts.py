@@ -13,7 +13,6 @@ import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import attrs
 import pytest
@@ -21,6 +20,7 @@ import pytest
 import bakery
 import support
 import transcripts
+from child_servers import PACKAGES
 from mcp_sansio import Config, Runtime, Server
 from mcp_sansio.testing.folding import unfolded
 from mcp_sansio.wire.lines import encode_line
@@ -34,7 +34,11 @@ ALONE = [
     for one in PLAYED
     if one.adapters is None and all(step.lines == ["@ eof"] for step in one.steps if step.mark == "@")
 ]
-PROGRAM = "import asyncio, bakery, mcp_sansio_stdio as m; m.run_stdio(bakery.build(asyncio.Event))"
+#: Without an event loop, a channel says the same.
+PROGRAMS = {
+    "asyncio": "import asyncio, bakery, mcp_sansio_stdio as m; m.run_stdio(bakery.build(asyncio.Event))",
+    "blocking": "import bakery, mcp_sansio.stepping as s, mcp_sansio_sync as m; m.run_stdio(bakery.build(s.Event))",
+}
 #: Long enough for any machine; a test that waits this long has failed.
 PATIENCE = 30.0
 
@@ -148,14 +152,17 @@ async def test_serve_stdio(version: str, transcript: transcripts.Transcript, mon
     assert rest == b""
 
 
+@pytest.mark.parametrize("program", PROGRAMS)
 @cases(ALONE)
-async def test_run_stdio(version: str, transcript: transcripts.Transcript) -> None:
+async def test_run_stdio(version: str, transcript: transcripts.Transcript, program: str) -> None:
+    if program == "blocking":
+        support.need("mcp_sansio_sync")
     assert transcript.config == Config(), "the process has no way to be told"
-    environment = {**os.environ, "PYTHONPATH": str(Path(bakery.__file__).parent)}
+    environment = {**os.environ, **PACKAGES}
     source, output = os.pipe()
     input, sink = os.pipe()
     process = subprocess.Popen(
-        [sys.executable, "-c", PROGRAM], stdin=source, stdout=sink, stderr=subprocess.DEVNULL, env=environment
+        [sys.executable, "-c", PROGRAMS[program]], stdin=source, stdout=sink, stderr=subprocess.DEVNULL, env=environment
     )
     os.close(source)
     os.close(sink)

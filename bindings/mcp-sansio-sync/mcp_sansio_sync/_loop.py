@@ -1,0 +1,143 @@
+"""What a server has in place of an event loop: the thread that calls it, which waits for descriptors, times and words.
+
+That thread has the engine to itself and takes all steps. It waits in one system call: for what can be read, for the
+next thing that is due, and for other threads, who leave what is to be done here and wake it. Where descriptors cannot
+be polled (on Windows), threads read and write them.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from contextvars import copy_context
+from functools import partial
+from threading import get_ident
+from typing import Any
+
+from mcp_sansio import Runtime
+from mcp_sansio.stepping import Agenda, Event, run_outside
+from mcp_sansio.stream_driver import Source
+from mcp_sansio_stdio.means import PolledSource, WaitingLoop
+
+from ._helpers import Helpers
+
+#: Plain ``def`` handlers that run at once. More wait for their turn.
+_THREADS = 64
+_READABLE = getattr(select, "POLLIN", 0)
+
+
+class Loop(Agenda, WaitingLoop):
+    """What the thread does that makes it. `run` it there, and `close` it."""
+
+    in_a_thread = staticmethod(run_outside)
+
+    def __init__(self) -> None:
+        self._due: deque[Callable[[], Any]] = deque()
+        self._thread = get_ident()
+        self._helpers = Helpers(self._soon, _THREADS)
+        super().__init__(time.monotonic, self._soon, self._helpers.have_done)
+        self._ear, self._mouth = socket.socketpair()
+        self._mouth.setblocking(False)
+        self._hear = partial(self._ear.recv, 2**16)
+        self._poll: Any = select.poll() if hasattr(select, "poll") else None
+        self._readers: dict[int, Callable[[], object]] = {}
+        if self._poll is not None:
+            self.add_reader(self._ear.fileno(), self._hear)
+
+    def runtime(self) -> Runtime:
+        """What a server here lends to the core."""
+        return Runtime(
+            now=self.time,
+            token_bytes=os.urandom,
+            event=Event,
+            run_sync=lambda function: run_outside(partial(copy_context().run, function)),
+            run_in_loop=self._run_here,
+            wall_clock=time.time,
+            pause=self.pause,
+        )
+
+    def run(self, work: Awaitable[None]) -> None:
+        """Do `work`, and all that is to be done meanwhile. Raises what it raises."""
+        task = self.start(work)
+        task.add_done_callback(lambda _: None)  # what it raises is raised here, and need not be logged
+        while not task.done():
+            left = self.pass_time()
+            self._wait(0 if self._due else left)
+            self._do()
+        if task.error is not None:
+            raise task.error
+
+    def close(self) -> None:
+        """Run no more. What a handler left running is abandoned."""
+        self._do()  # what was cancelled last lets go of what it has
+        self._helpers.stop()
+        self._ear.close()
+        self._mouth.close()
+
+    def call_from_anywhere(self, callback: Callable[[], Any]) -> None:
+        """Call back in the loop's thread. A signal handler may do this, and so may any thread, also after the end."""
+        self._due.append(callback)
+        with suppress(OSError):  # it was woken often enough, or is closed
+            self._mouth.send(b"!")
+
+    def _soon(self, callback: Callable[[], Any]) -> None:
+        (self._due.append if get_ident() == self._thread else self.call_from_anywhere)(callback)
+
+    def _run_here(self, function: Callable[[], None], /) -> None:
+        function() if get_ident() == self._thread else self.call_from_anywhere(function)
+
+    def _do(self) -> None:
+        """Do what was to be done by now."""
+        for _ in range(len(self._due)):
+            self._due.popleft()()
+
+    def _wait(self, left: float | None) -> None:
+        """Call back for descriptors that are ready, and until there is one wait for `left` seconds at most."""
+        if self._poll is None:
+            if select.select([self._ear], [], [], left)[0]:
+                self._hear()
+            return
+        for descriptor, _ in self._poll.poll(left and left * 1000):
+            if descriptor in self._readers:  # the one before may have given it up
+                self._readers[descriptor]()
+
+    # Descriptors
+
+    def add_reader(self, descriptor: int, callback: Callable[[], object], /, ready_for: int = _READABLE) -> None:
+        """Call back whenever it can be read, or is ready for something else. Raises ``OSError``."""
+        if self._poll is None:
+            raise OSError("descriptors cannot be polled here")
+        self._poll.register(descriptor, ready_for)
+        self._readers[descriptor] = callback
+
+    def remove_reader(self, descriptor: int, /) -> None:
+        """Call back no more."""
+        if self._readers.pop(descriptor, None) is not None:
+            self._poll.unregister(descriptor)
+
+    def open_source(self, descriptor: int, receive: Callable[[bytes], None], /) -> Source:
+        """See `Means.open_source`."""
+        if self._poll is None:
+            return super().open_source(descriptor, receive)
+        source = PolledSource(self, descriptor, receive)
+        source.resume()
+        return source
+
+    async def readable(self, descriptor: int, /) -> None:
+        """See `WaitingLoop.readable`. What can be waited for is polled."""
+        raise OSError("descriptors cannot be polled here")
+
+    async def writable(self, descriptor: int, /) -> None:
+        """See `WaitingLoop.writable`."""
+        ready, own = Event(), os.dup(descriptor)  # of its own, since a socket may be both source and sink
+        try:
+            self.add_reader(own, ready.set, select.POLLOUT)
+            await ready.wait()
+        finally:
+            self.remove_reader(own)
+            os.close(own)
