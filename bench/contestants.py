@@ -40,6 +40,7 @@ CONTESTANTS = [
     Contestant("bare", "bare", "sansio", "bare.py", transports=EVERYWHERE),
     Contestant("asyncio", "bare, on asyncio", "sansio", "bare_asyncio.py", transports=("stdio",)),
     Contestant("sansio", "mcp-sansio", "sansio", "sansio.py", transports=EVERYWHERE),
+    Contestant("blocking", "mcp-sansio, blocking", "sansio", "sansio_blocking.py", transports=("stdio",)),
     Contestant("tiny", "aiohttp-tiny-mcp", "tiny", "tiny.py", _NOT_OVER_STDIO),
     Contestant("official", "mcp", "official", "official.py", _NOT_THERE, ON_ASGI),
     Contestant("fastmcp", "FastMCP", "fastmcp", "fast.py", _NOT_THERE, ON_ASGI),

@@ -11,7 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 FOLDER = Path(__file__).parent / ".envs"
 
-BINDINGS = ("aiohttp", "stdio", "trio", "asgi", "sqlite", "redis", "postgres")
+BINDINGS = ("aiohttp", "stdio", "trio", "asgi", "sync", "sqlite", "redis", "postgres")
 #: What uvicorn's ``standard`` extra has for speed.
 STANDARD = ("uvloop", "httptools")
 #: What pip installs. A path is relative to the checkout, and installed editable.

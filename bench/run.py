@@ -147,8 +147,9 @@ class Bench:
 
     def _compare_answers(self, answers: dict[str, Any], cells: dict[str, dict[str, Any]]) -> None:
         """The yardstick is fair only if it says what mcp-sansio says."""
-        if {"bare", "sansio"} <= set(answers) and _plain(answers["bare"]) != _plain(answers["sansio"]):
-            cells["bare"]["differs"] = f"{rows.shown(answers['bare'])} / {rows.shown(answers['sansio'])}"
+        for name in report.OURS:
+            if {"bare", name} <= set(answers) and _plain(answers["bare"]) != _plain(answers[name]):
+                cells["bare"]["differs"] = f"{rows.shown(answers['bare'])} / {rows.shown(answers[name])}"
 
     def _starts(self, row: Row, able: list[Contestant], cells: dict[str, dict[str, Any]]) -> None:
         # The first is the warm-up: files come into the cache, bytecode is written.
