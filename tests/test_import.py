@@ -6,10 +6,10 @@ import subprocess
 import sys
 
 #: What it needs of the standard library beyond what its three dependencies load: `logging`, the base64 of contents, and
-#: what these are made of. Everything else waits until it is used.
+#: what these are made of, and the context that each handler has of its own. Everything else waits until it is used.
 NEEDED = {
     *("logging", "base64", "atexit", "binascii", "string", "struct", "_string", "_struct", "traceback", "_colorize"),
-    "math",
+    *("math", "contextvars", "_contextvars"),
 }
 #: What only those need who speak over HTTP.
 OF_HTTP = {
