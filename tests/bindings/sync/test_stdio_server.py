@@ -201,7 +201,8 @@ class TestTheEnd:
         code = (
             "import os, mcp_sansio_sync\nfrom mcp_sansio import Exchange, Registry\nregistry = Registry('x', '1')\n"
             "@registry.tool\nasync def wait(ex: Exchange) -> str:\n    try:\n"
-            "        os.write(2, b'begun\\n')\n        await ex.wait_cancelled()\n    finally: os.write(2, b'cancelled\\n')\n"
+            "        os.write(2, b'begun\\n')\n        await ex.wait_cancelled()\n"
+            "    finally: os.write(2, b'cancelled\\n')\n"
             "try: mcp_sansio_sync.serve_stdio(registry, 0, 1)\n"
             "except KeyboardInterrupt: os.write(2, b'interrupted\\n')\n"
         )
