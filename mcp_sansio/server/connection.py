@@ -25,7 +25,7 @@ from mcp_sansio.types import RequestId
 
 from ._state import CHANNEL, ChannelInput, ChannelState
 from .batch import Batch
-from .calls import RunningCall
+from .calls import RunningCall, encoded
 from .listening import ListenStream
 from .queues import Backlog, taken
 from .replies import Replies, expects_reply, quoted_id, usable_id
@@ -45,7 +45,8 @@ class ServerConnection:
 
     One client is at the other end. With a handshake it is remembered here what was negotiated; messages of revisions
     without one may come in between, and describe themselves. `principal`, `request` and `wake` are as for
-    `HttpTransaction`.
+    `HttpTransaction`. With `runs_at_once`, a tool that waits for nothing is run where its call comes in, mostly, and no
+    event tells of it.
 
     It is the `Outlet` of its calls, but for those of a batch.
     """
@@ -61,6 +62,7 @@ class ServerConnection:
         principal: str | None = None,
         request: Any = None,
         wake: Callable[[], None] = lambda: None,
+        runs_at_once: bool = False,
     ) -> None:
         self.server = server
         self.adapters = server.adapters if adapters is None else adapters
@@ -68,6 +70,7 @@ class ServerConnection:
         self.request = request
         self.state = ChannelState.NEW
         self.wake = wake
+        self._runs_at_once = runs_at_once
         self._negotiated: Adapter | None = None
         #: All that has a say in how a message is read, beside the message: see `familiar`.
         self._place: Hashable = (self.adapters, None)
@@ -224,11 +227,11 @@ class ServerConnection:
         server, operation = self.server, call.operation
         outcome: Outcome | None = self._fault_of(call)
         if outcome is None and operation in RUN:
-            if operation is _SET_LOG_LEVEL:
-                self._log_level = call.params["level"]  # now: it holds for the very next message
-            running = RunningCall(server, call, outlet, server.runtime.now() + server.config.call_timeout)
-            self._calls[call.id] = running
-            self._events.append(CallReceived(call, running.run))
+            given = server.dispatcher.at_once(call) if self._runs_at_once else None
+            if given is None or isinstance(given, BaseException):
+                self._run(call, outlet, given)
+            else:
+                outlet.add(encoded(call, server.registry, given)[0])
             return
         if outcome is None:
             if operation is _DESCRIBE and call.adapter.has_handshake:
@@ -239,6 +242,16 @@ class ServerConnection:
             self._listen(call, outcome.result, outlet)
         else:
             outlet.add(call.adapter.encode(call, server.registry, outcome))
+
+    def _run(self, call: Call, outlet: ServerConnection | Batch, raised: BaseException | None) -> None:
+        """Have the call run, whose handler may have `raised` something already."""
+        server = self.server
+        if call.operation is _SET_LOG_LEVEL:
+            self._log_level = call.params["level"]  # now: it holds for the very next message
+        running = RunningCall(server, call, outlet, server.runtime.now() + server.config.call_timeout)
+        running.raised = raised
+        self._calls[call.id] = running
+        self._events.append(CallReceived(call, running.run))
 
     def _fault_of(self, call: Call) -> Failure | None:
         server, calls = self.server, self._calls

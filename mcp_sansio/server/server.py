@@ -254,10 +254,15 @@ class Server:
         return {given.rstrip("/"): engine for given, engine in routes.items()}
 
     def connection(
-        self, *, principal: str | None = None, request: Any = None, wake: Callable[[], None] = lambda: None
+        self,
+        *,
+        principal: str | None = None,
+        request: Any = None,
+        wake: Callable[[], None] = lambda: None,
+        runs_at_once: bool = False,
     ) -> ServerConnection:
         """The engine for one duplex channel. See `ServerConnection` for the arguments."""
-        return ServerConnection(self, principal=principal, request=request, wake=wake)
+        return ServerConnection(self, principal=principal, request=request, wake=wake, runs_at_once=runs_at_once)
 
     # For a driver with a hub: each in a task of its own, and again whenever it raises what the hub raises
 

@@ -31,7 +31,7 @@ class StreamServing(StreamDriver):
         self, server: Server, loop: Loop, *, start: Callable[[Awaitable[None]], Task], logger: logging.Logger
     ) -> None:
         self._server, self._logger = server, logger
-        self._connection = server.connection(wake=self.wake)
+        self._connection = server.connection(wake=self.wake, runs_at_once=True)
         self._calls: Tasks[Call, Task] = Tasks(start)
         super().__init__(
             self._connection, server.config.max_message, loop, take_events=self._act, event=server.runtime.event
