@@ -1,0 +1,91 @@
+"""A channel whose driver has tools that wait for nothing run where their calls come in says the same as any other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kitchen import Kitchen, tool_calls
+from mcp_sansio import Config
+from mcp_sansio.events import CallReceived
+from mcp_sansio.testing import Simulation
+from mcp_sansio.wire.json import encode
+from speak import VERSIONS, Channel, notification
+
+JSON = Any
+ANSWER = {"action": "accept", "content": {"name": "n"}, "roots": []}
+
+
+class Table:
+    """A client at a channel, and all that it was told, message by message."""
+
+    def __init__(self, version: str, *, runs_at_once: bool, **options: Any) -> None:
+        self.kitchen = Kitchen()
+        self.simulation = Simulation(self.kitchen.registry, **options)
+        self.kitchen.server, self.kitchen.event = self.simulation.server, self.simulation.runtime.event
+        self.client = Channel(version, self.simulation, runs_at_once=runs_at_once)
+        self.channel = self.client.end
+
+    def call(self, name: str, arguments: JSON) -> None:
+        """Call a tool, let it go on where it waits, and answer what it asks."""
+        self.channel.send(self.client.message("tools/call", {"name": name, "arguments": arguments}, id="call"))
+        for _ in range(3):
+            self.kitchen.open()
+            self.simulation.settle()
+            for message in self.channel.messages[-3:]:
+                if "method" in message and "id" in message:
+                    self.channel.send({"jsonrpc": "2.0", "id": message["id"], "result": ANSWER})
+
+    def was_handed(self) -> list[str | None]:
+        """The tools whose calls the driver was handed."""
+        return [event.call.target for event in self.channel.happened if isinstance(event, CallReceived)]
+
+
+def tables(version: str) -> tuple[Table, Table]:
+    return Table(version, runs_at_once=False), Table(version, runs_at_once=True)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_call_of_a_tool_is_answered_alike(version: str) -> None:
+    usual, at_once = tables(version)
+    for table in (usual, at_once):
+        for name, arguments in tool_calls():
+            if not name.startswith("shuts_down"):
+                for _ in range(3):
+                    table.call(name, arguments)
+    assert at_once.channel.sent == usual.channel.sent
+    assert at_once.kitchen.closed == usual.kitchen.closed
+    assert usual.was_handed().count("ends") == 3
+    assert at_once.was_handed().count("ends") == 1  # of which the server had not heard before
+    assert at_once.was_handed().count("passes") == 3
+    assert at_once.simulation.next_deadline() == usual.simulation.next_deadline()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_messages_that_are_one_behind_the_other_are_answered_in_their_order(version: str) -> None:
+    usual, at_once = tables(version)
+    for table in (usual, at_once):
+        for name in ("declares", "ends", "passes", "waits"):
+            table.call(name, {})
+        engine, call = table.channel.engine, table.client.message
+        for number, name in enumerate(("ends", "waits", "declares", "passes", "ends", "restores", "nobody", "ends")):
+            engine.receive_message(encode(call("tools/call", {"name": name, "arguments": {}}, id=number)))
+        engine.receive_message(encode(call("tools/call", {"name": "ends", "arguments": {}}, id=1)))  # is in flight
+        engine.receive_message(encode(notification("notifications/cancelled", {"requestId": 1})))
+        table.simulation.settle()
+        table.channel.close()
+        assert table.simulation.next_deadline() is None
+    # Who is handed to the driver ends after who is not: replies have no order among each other, and only that.
+    assert sorted(at_once.channel.sent) == sorted(usual.channel.sent)
+    assert at_once.was_handed()[-5:] == ["waits", "declares", "passes", "restores", "nobody"]
+
+
+def test_a_full_channel_and_one_that_shuts_down_refuse_what_waits_for_nothing_as_well() -> None:
+    table = Table(VERSIONS[0], runs_at_once=True, config=Config(max_calls=1))
+    table.call("ends", {})
+    table.channel.send(table.client.message("tools/call", {"name": "waits", "arguments": {}}, id="waits"))
+    for reason in ("at most 1 calls may be in flight", "this server is shutting down"):
+        (refused,) = table.channel.send(table.client.message("tools/call", {"name": "ends", "arguments": {}}, id=7))
+        assert refused["error"]["message"] == reason
+        table.kitchen.server.shutdown()
