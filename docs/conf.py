@@ -12,6 +12,7 @@ from docutils import nodes
 
 import mcp_sansio
 from mcp_sansio.client import calls, events
+from mcp_sansio.server import at_once, heads, server
 
 sys.path.insert(0, str(Path(__file__).parent))
 import _tables
@@ -56,7 +57,10 @@ nitpick_ignore_regex = [
         "py:.*",
         r"mcp_sansio\.(asker\.\w+|client\.child_api\.PathLike|driving\.(Handle|Place|R|RunningTask|Task)|storing\.(EventLoop|Task))",
     ),
-    ("py:.*", r"mcp_sansio\.server\.(channel_driver\.Cancellable|blocking\.(Condition|Lent))"),
+    (
+        "py:.*",
+        r"mcp_sansio\.server\.(at_once\.Recalled|heads\.RequestHead|channel_driver\.Cancellable|blocking\.(Condition|Lent))",
+    ),
     # What a store makes its hub of.
     ("py:.*", r"mcp_sansio_(sqlite|redis|postgres)\.(database|server)\.\w+"),
     ("py:.*", r"mcp_sansio\.testing\.(loops|recorded|scheduler|simulation|transcript)\.\w+"),
@@ -97,8 +101,9 @@ def keep_dates_whole(app: Any, doctree: nodes.document, page: str) -> None:
                 text.parent.replace(text, [*parts])
 
 
-# It is imported there for the sake of types alone, and autodoc evaluates what a struct's signature says.
+# These are imported there for the sake of types alone, and autodoc evaluates what a struct's signature says.
 vars(events).update(OutgoingCall=calls.OutgoingCall)
+vars(at_once).update(Server=server.Server, RequestHead=heads.RequestHead)
 # The pages include these, so they have to be there before the first page is read.
 _tables.write(Path(__file__).parent / "_generated")
 
