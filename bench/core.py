@@ -102,7 +102,7 @@ class Channel:
     def __init__(self, server: Server, row: Row) -> None:
         self.row = row
         self.driver = Driver()
-        self.engine = server.connection()
+        self.engine = server.connection(runs_at_once=True)
         if not row.is_new:
             self.send(rows.pack(row.initialize()))
             self.send(rows.pack(row.initialized()))
