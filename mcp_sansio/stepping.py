@@ -293,13 +293,15 @@ class Agenda:
             waiting.cancel()
 
     def pass_time(self) -> float | None:
-        """Have done what is due; how many seconds are left until the next thing is, or ``None`` where there is none."""
-        if self._timers.next == inf:
+        """Have done what is due. How many seconds are left until something is: ``None`` where there is nothing."""
+        due = self._timers.next
+        if due == inf:
             return None
         now = self.time()
+        if now < due:
+            return due - now
         self._timers.ring(now)
-        left = self._timers.next - now
-        return None if left == inf else left
+        return 0.0
 
 
 class Guarded:

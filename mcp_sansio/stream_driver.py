@@ -172,6 +172,12 @@ class StreamDriver:
 
     def receive(self, data: bytes) -> None:
         """Bytes have come in, or their end, which is ``b""``."""
+        if not (self._feed_is_due or self.is_over or (self.holds_back and self.sink.pending)):
+            self._flush_is_due = True
+            if self._lines.pass_on(data):
+                self.flush()
+                return
+            self._flush_is_due = False
         self._lines.receive_data(data)
         if not data:
             self.ended()

@@ -39,9 +39,10 @@ class LineDecoder:
         self.ready: deque[bytes | Overlong] = deque()
         """What is complete, in order, to be taken out at the left: see `lines`."""
         self._max_line = max_line
-        # The line that is not finished: what was kept of it, its full size, and whether a CR ends it so far.
+        self.unfinished = 0
+        """How many bytes there are of a line that has no end yet."""
+        # What was kept of that line, and whether a CR ends it so far.
         self._kept = BytesIO()
-        self._size = 0
         self._ends_with_cr = False
         self._at_eof = False
 
@@ -56,7 +57,7 @@ class LineDecoder:
             return
         ended = data.split(b"\n")
         rest = ended.pop()
-        if self._size or len(data) > self._max_line or _CR in data:
+        if self.unfinished or len(data) > self._max_line or _CR in data:
             for line in ended:
                 self._end_line(line)
         else:  # nothing to join, to measure or to cut off
@@ -77,7 +78,7 @@ class LineDecoder:
             yield self.ready.popleft()
 
     def _end_line(self, line: bytes) -> None:
-        if self._size:
+        if self.unfinished:
             self._keep(line)
             self._flush()
             return
@@ -91,23 +92,23 @@ class LineDecoder:
         """Add a piece to the unfinished line, or only its size once the line cannot come within the limit any more."""
         if not piece:
             return
-        self._size += len(piece)
+        self.unfinished += len(piece)
         self._ends_with_cr = piece.endswith(b"\r")
-        if self._size - self._ends_with_cr <= self._max_line:
+        if self.unfinished - self._ends_with_cr <= self._max_line:
             self._kept.write(piece)
         elif self._kept.tell():
             self._kept = BytesIO()
 
     def _flush(self) -> None:
         """End the unfinished line."""
-        length = self._size - self._ends_with_cr
+        length = self.unfinished - self._ends_with_cr
         if length > self._max_line:
             self.ready.append(Overlong(length))
         else:
             self._kept.truncate(length)
             self._deliver(self._kept.getvalue())  # the buffer itself and not a copy: it is not written to again
         self._kept = BytesIO()
-        self._size = 0
+        self.unfinished = 0
         self._ends_with_cr = False
 
     def _deliver(self, line: bytes) -> None:
@@ -175,6 +176,21 @@ class LineChannel:
             self._lines.receive_eof()
             self.at_eof = True
         self.held += len(data) or 1  # the end may complete a line as well
+
+    def pass_on(self, data: bytes) -> bool:
+        """Hand `data` to the engine, if it is a whole line, and nothing waits before it. Whether that was so.
+
+        Most messages come alone. For those it does what `receive_data` and `feed` do, with a third of the code: a call
+        over standard input, of which all of the engine is a third, takes a tenth less.
+        """
+        end = len(data) - 1
+        if not data.endswith(b"}\n") or data.find(_LF) != end or end > self._max_line:
+            return False
+        if self.held or self._lines.unfinished:
+            return False
+        self.fed += 1
+        self._engine.receive_message(data[:end])
+        return True
 
     def feed(self, most: int) -> bool:
         """Hand the next messages to the engine, `most` at a time. Whether that many were there, and so may be more."""

@@ -36,6 +36,8 @@ class Keeper(Agenda):
     def __init__(self) -> None:
         self._inbox: SimpleQueue[Callable[[], Any]] = SimpleQueue()
         self._helpers = Helpers(self._inbox.put)
+        #: Runs a function, which raises nothing, in a thread of its own, without waiting for it.
+        self.beside = self._helpers.run
         super().__init__(time.monotonic, self._inbox.put, self._helpers.have_done)
         self.runtime = Runtime(now=time.monotonic, token_bytes=os.urandom, event=Event, run_sync=run_outside)
         self._tasks: dict[Future[Any], Task] = {}
@@ -80,10 +82,6 @@ class Keeper(Agenda):
                 self._thread.start()
 
     # For what runs here
-
-    def beside(self, function: Callable[[], object]) -> None:
-        """Run `function`, which raises nothing, in a thread of its own, without waiting for it."""
-        self._helpers.run(function)
 
     # Inside
 

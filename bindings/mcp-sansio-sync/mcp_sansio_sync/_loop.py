@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import select
+import signal
 import socket
 import time
 from collections import deque
@@ -44,6 +45,9 @@ class Loop(Agenda, WaitingLoop):
         self._ear, self._mouth = socket.socketpair()
         self._mouth.setblocking(False)
         self._hear = partial(self._ear.recv, 2**16)
+        self._woken_before: int | None = None
+        with suppress(ValueError):  # signals come to the main thread alone, and one may come just before this waits
+            self._woken_before = signal.set_wakeup_fd(self._mouth.fileno(), warn_on_full_buffer=False)
         self._poll: Any = select.poll() if hasattr(select, "poll") else None
         self._readers: dict[int, Callable[[], object]] = {}
         if self._poll is not None:
@@ -56,7 +60,7 @@ class Loop(Agenda, WaitingLoop):
             token_bytes=os.urandom,
             event=Event,
             run_sync=lambda function: run_outside(partial(copy_context().run, function)),
-            run_in_loop=self._run_here,
+            run_in_loop=lambda do: do() if get_ident() == self._thread else self.call_from_anywhere(do),
             wall_clock=time.time,
             pause=self.pause,
         )
@@ -66,9 +70,9 @@ class Loop(Agenda, WaitingLoop):
         task = self.start(work)
         task.add_done_callback(lambda _: None)  # what it raises is raised here, and need not be logged
         while not task.done():
-            left = self.pass_time()
-            self._wait(0 if self._due else left)
-            self._do()
+            self._wait(0 if self._due else self.pass_time())
+            if self._due:
+                self._do()
         if task.error is not None:
             raise task.error
 
@@ -76,6 +80,8 @@ class Loop(Agenda, WaitingLoop):
         """Run no more. What a handler left running is abandoned."""
         self._do()  # what was cancelled last lets go of what it has
         self._helpers.stop()
+        if self._woken_before is not None:
+            signal.set_wakeup_fd(self._woken_before)
         self._ear.close()
         self._mouth.close()
 
@@ -87,9 +93,6 @@ class Loop(Agenda, WaitingLoop):
 
     def _soon(self, callback: Callable[[], Any]) -> None:
         (self._due.append if get_ident() == self._thread else self.call_from_anywhere)(callback)
-
-    def _run_here(self, function: Callable[[], None], /) -> None:
-        function() if get_ident() == self._thread else self.call_from_anywhere(function)
 
     def _do(self) -> None:
         """Do what was to be done by now."""
@@ -103,15 +106,12 @@ class Loop(Agenda, WaitingLoop):
                 self._hear()
             return
         for descriptor, _ in self._poll.poll(left and left * 1000):
-            if descriptor in self._readers:  # the one before may have given it up
-                self._readers[descriptor]()
+            self._readers[descriptor]()
 
     # Descriptors
 
     def add_reader(self, descriptor: int, callback: Callable[[], object], /, ready_for: int = _READABLE) -> None:
-        """Call back whenever it can be read, or is ready for something else. Raises ``OSError``."""
-        if self._poll is None:
-            raise OSError("descriptors cannot be polled here")
+        """Call back whenever it can be read, or is ready for something else."""
         self._poll.register(descriptor, ready_for)
         self._readers[descriptor] = callback
 
