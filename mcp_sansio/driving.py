@@ -113,7 +113,7 @@ class Timers:
     @property
     def next(self) -> float:
         """When the first of them is due; ``math.inf`` where there is none."""
-        return min(self._due.values(), default=inf)
+        return min(self._due.values()) if self._due else inf
 
     def add(self, when: float, function: Callable[[], object]) -> Timer:
         """Have `function` called at that time."""

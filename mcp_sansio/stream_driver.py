@@ -173,11 +173,11 @@ class StreamDriver:
     def receive(self, data: bytes) -> None:
         """Bytes have come in, or their end, which is ``b""``."""
         if not (self._feed_is_due or self.is_over or (self.holds_back and self.sink.pending)):
-            self._flush_is_due = True
-            if self._lines.pass_on(data):
-                self.flush()
+            message = self._lines.alone(data)
+            if message is not None:
+                self._flush_is_due = True  # it comes at the end of this
+                self._take_in(message)
                 return
-            self._flush_is_due = False
         self._lines.receive_data(data)
         if not data:
             self.ended()
@@ -186,6 +186,11 @@ class StreamDriver:
         if not self._lines.wants_data and self._looking is None:
             self.source.pause()
             self._look_later()
+
+    def _take_in(self, message: bytes) -> None:
+        """Give the engine a message that came alone."""
+        self._engine.receive_message(message)
+        self.flush()
 
     def feed(self) -> None:
         """Give the engine the next slice of messages."""

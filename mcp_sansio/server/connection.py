@@ -87,21 +87,34 @@ class ServerConnection:
 
     def receive_message(self, data: bytes) -> None:
         """One whole message, or batch of them."""
+        reply = self.respond(data)
+        if reply is not None:
+            self.send(reply)
+
+    def respond(self, data: bytes) -> bytes | None:
+        """`receive_message`, but a reply that is there at once, and all there is, is given here, to be sent as it is.
+
+        Then there is nothing to take; otherwise take everything.
+        """
         if self.state is _CLOSED:
-            return
+            return None
         server = self.server
         if server.logs_wire:
             wire_log.received(data)
         if len(data) > server.config.max_message:
             self.receive_overlong(len(data))
-            return
+            return None
         call = server.familiar.recall(self._place, data)
         if call is None:
             self._receive_unfamiliar(data)
-            return
+            return None
         if call.adapter.has_handshake:
             call.client, call.log_level = self._client, self._log_level
-        self._called(call, self)
+        reply = self._called(call, self)
+        if reply is not None and (self._messages or self._events or server.logs_wire):
+            self.send(reply)
+            return None
+        return reply
 
     def _receive_unfamiliar(self, data: bytes) -> None:
         config = self.server.config
@@ -123,7 +136,9 @@ class ServerConnection:
             if isinstance(item, Call) and item.id is not None:
                 if not is_batch:
                     self.server.familiar.remember(self._place, data, item)
-                self._called(item, outlet)
+                reply = self._called(item, outlet)
+                if reply is not None:
+                    outlet.add(reply)
             else:
                 self._receive(item, adapter, outlet)
 
@@ -223,16 +238,16 @@ class ServerConnection:
             held.end()
             self.forget(held.call)
 
-    def _called(self, call: Call, outlet: ServerConnection | Batch) -> None:
+    def _called(self, call: Call, outlet: ServerConnection | Batch) -> bytes | None:
+        """The reply, if it is there at once; otherwise it goes to `outlet`."""
         server, operation = self.server, call.operation
         outcome: Outcome | None = self._fault_of(call)
         if outcome is None and operation in RUN:
             given = server.dispatcher.at_once(call) if self._runs_at_once else None
             if given is None or isinstance(given, BaseException):
                 self._run(call, outlet, given)
-            else:
-                outlet.add(encoded(call, server.registry, given)[0])
-            return
+                return None
+            return encoded(call, server.registry, given)[0]
         if outcome is None:
             if operation is _DESCRIBE and call.adapter.has_handshake:
                 self._initialize(call)
@@ -240,8 +255,9 @@ class ServerConnection:
         assert outcome is not None
         if isinstance(outcome, Value) and isinstance(outcome.result, Listening):
             self._listen(call, outcome.result, outlet)
-        else:
-            outlet.add(call.adapter.encode(call, server.registry, outcome))
+            return None
+        reply: bytes = call.adapter.encode(call, server.registry, outcome)
+        return reply
 
     def _run(self, call: Call, outlet: ServerConnection | Batch, raised: BaseException | None) -> None:
         """Have the call run, whose handler may have `raised` something already."""

@@ -77,6 +77,15 @@ class StreamServing(StreamDriver):
         self.is_over = True
         self.stop()
 
+    def _take_in(self, message: bytes) -> None:
+        """Most of those are calls that are answered at once, and then there is nothing else to be done."""
+        reply = self._connection.respond(message)
+        if reply is None:
+            self.flush()
+        else:
+            self._flush_is_due = False
+            self.sink.write(reply + b"\n")
+
     async def _calls_ended(self, within: float) -> None:
         tasks = self._calls.running
         if tasks:

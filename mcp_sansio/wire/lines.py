@@ -177,20 +177,17 @@ class LineChannel:
             self.at_eof = True
         self.held += len(data) or 1  # the end may complete a line as well
 
-    def pass_on(self, data: bytes) -> bool:
-        """Hand `data` to the engine, if it is a whole line, and nothing waits before it. Whether that was so.
+    def alone(self, data: bytes) -> bytes | None:
+        """The message that `data` is, if it is a whole line and nothing waits before it: the engine is to have it now.
 
-        Most messages come alone. For those it does what `receive_data` and `feed` do, with a third of the code: a call
-        over standard input, of which all of the engine is a third, takes a tenth less.
+        Most messages come alone. For those it does what `receive_data` and `feed` do, with a third of the code.
         """
-        end = len(data) - 1
-        if not data.endswith(b"}\n") or data.find(_LF) != end or end > self._max_line:
-            return False
-        if self.held or self._lines.unfinished:
-            return False
+        if self.held or self._lines.unfinished or not data.endswith(b"}\n") or data.count(b"\n") != 1:
+            return None
+        if len(data) > self._max_line:
+            return None
         self.fed += 1
-        self._engine.receive_message(data[:end])
-        return True
+        return data[:-1]
 
     def feed(self, most: int) -> bool:
         """Hand the next messages to the engine, `most` at a time. Whether that many were there, and so may be more."""

@@ -89,3 +89,48 @@ def test_a_full_channel_and_one_that_shuts_down_refuse_what_waits_for_nothing_as
         (refused,) = table.channel.send(table.client.message("tools/call", {"name": "ends", "arguments": {}}, id=7))
         assert refused["error"]["message"] == reason
         table.kitchen.server.shutdown()
+
+
+class TestAReplyThatIsAllThereIs:
+    @pytest.fixture
+    def table(self) -> Table:
+        """A client that has called what ends at once, so that its calls are known."""
+        made = Table(VERSIONS[0], runs_at_once=True)
+        made.call("ends", {})
+        return made
+
+    def call(self, table: Table, name: str) -> bytes:
+        """The message of a call."""
+        data: bytes = encode(table.client.message("tools/call", {"name": name, "arguments": {}}, id="call"))
+        return data
+
+    def test_is_given_and_nothing_is_left_to_take(self, table: Table) -> None:
+        engine = table.channel.engine
+        assert engine.respond(self.call(table, "ends")) == table.channel.sent[-1]
+        assert (engine.events(), engine.data_to_send(), engine.unsent, engine.next_deadline()) == ([], [], 0, None)
+        pong = engine.respond(encode(table.client.message("ping", id="call")))
+        assert (pong is None, len(engine.data_to_send())) == (True, 1)  # which is not remembered
+
+    def test_waits_behind_what_was_there_to_be_said(self, table: Table) -> None:
+        engine = table.channel.engine
+        engine.receive_message(b"[]")
+        assert engine.respond(self.call(table, "ends")) is None
+        refusal, reply = engine.data_to_send()
+        assert (b'"error"' in refusal, reply) == (True, table.channel.sent[-1])
+
+    def test_is_not_there_where_a_call_waits_or_the_channel_has_ended(self, table: Table) -> None:
+        engine = table.channel.engine
+        assert engine.respond(self.call(table, "waits")) is None
+        assert [event.call.target for event in engine.events()] == ["waits"]
+        engine.receive_eof()
+        assert (engine.respond(self.call(table, "ends")), engine.data_to_send()) == (None, [])
+
+    def test_is_logged_as_everything_is(self, caplog: pytest.LogCaptureFixture) -> None:
+        caplog.set_level("DEBUG", "mcp_sansio.wire")
+        table = Table(VERSIONS[0], runs_at_once=True)
+        table.call("ends", {})
+        engine = table.channel.engine
+        assert engine.respond(self.call(table, "ends")) is None
+        caplog.clear()
+        assert engine.data_to_send() == [table.channel.sent[-1]]
+        assert len(caplog.messages) == 1

@@ -237,6 +237,49 @@ class TestAChannelOfLines:
         engine.said = [b"{}", b"[]"]
         assert [channel.data_to_send(), channel.data_to_send()] == [b"{}\n[]\n", b""]
 
+    #: What comes in on a channel of lines of up to nine bytes, and the message that it is by itself, if it is one.
+    ALONE = (
+        (b'{"a":1}\n', b'{"a":1}'),
+        (b"{}\n", b"{}"),
+        (b"{}\r\n", None),
+        (b"{}", None),
+        (b"{}\n{}\n", None),
+        (b"{\n}\n", None),
+        (b"\n{}\n", None),
+        (b"\n", None),
+        (b" \n", None),
+        (b'{"a": 123456}\n', None),
+        (b"", None),
+    )
+
+    @pytest.mark.parametrize(("data", "message"), ALONE)
+    def test_takes_what_comes_alone_without_a_detour(self, data: bytes, message: bytes | None) -> None:
+        channel = LineChannel(Heard(), 9)
+        assert (channel.alone(data), channel.fed, channel.held) == (message, int(message is not None), 0)
+        if message is not None:
+            assert channel.alone(data) == message
+
+    @pytest.mark.parametrize("before", [b"{}\n", b"{", b"0123456789", b"0123456789\n"])
+    def test_takes_nothing_before_what_waits(self, before: bytes) -> None:
+        channel = LineChannel(Heard(), 9)
+        channel.receive_data(before)
+        assert (channel.alone(b"{}\n"), channel.fed) == (None, 0)
+
+    @given(st.lists(st.sampled_from([b"{}", b"\n", b"{}\n", b'{"a":1}\n', b"}\n", b"\r\n", b" "])), st.integers(2, 9))
+    def test_takes_alone_what_it_would_take_otherwise(self, pieces: list[bytes], max_line: int) -> None:
+        engine = Heard()
+        channel = LineChannel(engine, max_line)
+        for piece in pieces:
+            message = channel.alone(piece)
+            if message is not None:
+                engine.receive_message(message)
+            else:
+                channel.receive_data(piece)
+                channel.feed(9)
+        channel.receive_data(b"")
+        channel.feed(9)
+        assert (engine.heard, channel.fed) == (read(pieces, max_line, eof=True), len(engine.heard))
+
     @given(st.lists(st.binary(min_size=1, max_size=4)), st.lists(st.integers(1, 3)), st.integers(0, 5))
     def test_loses_nothing_however_it_is_cut_and_fed(self, pieces: list[bytes], most: list[int], max_line: int) -> None:
         engine = Heard()
