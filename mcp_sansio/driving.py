@@ -108,28 +108,29 @@ class Timers:
     """
 
     def __init__(self) -> None:
-        self._due: dict[Timer, float] = {}
+        self.due: dict[Timer, float] = {}
+        """When each of them is."""
 
     @property
     def next(self) -> float:
         """When the first of them is due; ``math.inf`` where there is none."""
-        return min(self._due.values()) if self._due else inf
+        return min(self.due.values(), default=inf)
 
     def add(self, when: float, function: Callable[[], object]) -> Timer:
         """Have `function` called at that time."""
         timer = Timer(self, function)
-        self._due[timer] = when
+        self.due[timer] = when
         return timer
 
     def drop(self, timer: Timer) -> None:
         """Forget it, if it is still to come."""
-        self._due.pop(timer, None)
+        self.due.pop(timer, None)
 
     def ring(self, now: float) -> None:
         """Call what is due, in order."""
-        due = [timer for timer, when in self._due.items() if when <= now]
-        for timer in sorted(due, key=self._due.__getitem__):
-            if self._due.pop(timer, None) is not None:  # one may cancel another
+        due = [timer for timer, when in self.due.items() if when <= now]
+        for timer in sorted(due, key=self.due.__getitem__):
+            if self.due.pop(timer, None) is not None:  # one may cancel another
                 timer.function()
 
 

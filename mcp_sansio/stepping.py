@@ -11,7 +11,6 @@ from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import AbstractContextManager
 from contextvars import Context, copy_context
 from functools import partial
-from math import inf
 from typing import Any, Generic, TypeVar
 
 from .driving import Timer, Timers
@@ -294,10 +293,9 @@ class Agenda:
 
     def pass_time(self) -> float | None:
         """Have done what is due. How many seconds are left until something is: ``None`` where there is nothing."""
-        due = self._timers.next
-        if due == inf:
+        if not self._timers.due:
             return None
-        now = self.time()
+        due, now = self._timers.next, self.time()
         if now < due:
             return due - now
         self._timers.ring(now)

@@ -7,6 +7,7 @@ framing, as for standard input and output (basic/transports, "stdio").
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from math import inf
 from typing import Any, Protocol
 
@@ -172,7 +173,7 @@ class StreamDriver:
 
     def receive(self, data: bytes) -> None:
         """Bytes have come in, or their end, which is ``b""``."""
-        if not (self._feed_is_due or self.is_over or (self.holds_back and self.sink.pending)):
+        if not (self._feed_is_due or self.is_over or self.sink.pending):
             message = self._lines.alone(data)
             if message is not None:
                 self._flush_is_due = True  # it comes at the end of this
@@ -311,8 +312,9 @@ class TaskSink:
     """A `Sink` of which a task writes what cannot be written at once.
 
     ``now(data)`` writes as much as goes without waiting and gives how many bytes that were, and ``await later(data)``
-    waits for more to go first. Both may raise ``OSError``. `written` is called when what had to wait is written, and
-    `broken` when nobody can read it, which may be within `write`; `release` lets go of what `now` needs.
+    waits for more to go first. Both may raise ``OSError``, of which ``BlockingIOError`` says that nothing went.
+    `written` is called when what had to wait is written, and `broken` when nobody can read it, which may be within
+    `write`; `release` lets go of what `now` needs.
     """
 
     def __init__(
@@ -339,6 +341,8 @@ class TaskSink:
             return
         try:
             count = self._now(data)
+        except BlockingIOError:
+            count = 0
         except OSError:
             self._break()
             return
@@ -357,9 +361,10 @@ class TaskSink:
         try:
             while self.pending:
                 # Never at once: who is told of the end takes more in, and what was taken in before has to have begun.
-                count = await self._later(self._rest)
-                self.written += count
-                self._wait_with(self._rest[count:])
+                with suppress(BlockingIOError):
+                    count = await self._later(self._rest)
+                    self.written += count
+                    self._wait_with(self._rest[count:])
         except OSError:
             self._break()
         else:

@@ -384,6 +384,7 @@ class Slow:
 
     def __init__(self, fails: str = "") -> None:
         self.taken, self.fails, self.room = b"", fails, 3
+        self.rooms: list[int] = []
         self.may_go_on, self.told = asyncio.Event(), asyncio.Queue[str]()
         self.sink = TaskSink(
             self.later,
@@ -397,6 +398,8 @@ class Slow:
     def now(self, data: memoryview) -> int:
         if self.fails == "now":
             raise BrokenPipeError
+        if self.fails == "blocks" and not self.room:
+            raise BlockingIOError
         piece = bytes(data[: self.room])
         self.taken += piece
         self.room -= len(piece)
@@ -406,7 +409,7 @@ class Slow:
         await self.may_go_on.wait()
         if self.fails == "later":
             raise BrokenPipeError
-        self.room = 3
+        self.room = self.rooms.pop(0) if self.rooms else 3
         return self.now(data)
 
 
@@ -422,6 +425,18 @@ async def test_a_sink_writes_what_goes_and_the_rest_in_order() -> None:
     assert (slow.taken, slow.sink.pending, slow.sink.written) == (b"abcdefghij", 0, 10)
     slow.sink.close()
     assert await slow.told.get() == "released"
+
+
+async def test_a_sink_of_which_the_system_takes_nothing_is_waited_for() -> None:
+    """Also where it was ready and is no longer, as with an output that others write to as well."""
+    slow = Slow("blocks")
+    slow.room = 0
+    slow.sink.write(b"ab")
+    assert (slow.taken, slow.sink.pending, slow.sink.written) == (b"", 2, 0)
+    slow.rooms = [0, 3]
+    slow.may_go_on.set()
+    assert await slow.told.get() == "written"
+    assert (slow.taken, slow.sink.pending, slow.sink.written, slow.rooms) == (b"ab", 0, 2, [])
 
 
 async def test_a_sink_that_had_to_wait_tells_of_the_end_once_it_has_waited() -> None:

@@ -55,29 +55,19 @@ def write_piece(descriptor: int, data: memoryview) -> int:
 
 
 def writer(descriptor: int) -> tuple[Callable[[bytes | memoryview], int], Callable[[], None]]:
-    """How to write some bytes without blocking (0 where it would), and how to let go of what that needs."""
+    """How to write some bytes without blocking, and how to let go of what that needs: see `now` of `TaskSink`."""
     if stat.S_ISSOCK(os.fstat(descriptor).st_mode):
         connection = socket.socket(fileno=os.dup(descriptor))
-        return _unblocked(lambda data: connection.send(data, socket.MSG_DONTWAIT)), connection.close
+        return lambda data: connection.send(data, socket.MSG_DONTWAIT), connection.close
     try:
         # Linux opens the same end of the pipe once more, and O_NONBLOCK is this opening's own.
         own = os.open(f"/proc/self/fd/{descriptor}", os.O_WRONLY | os.O_NONBLOCK)
     except OSError:
         return _polled(descriptor), lambda: None
-    return _unblocked(partial(os.write, own)), lambda: os.close(own)
-
-
-def _unblocked(write: Callable[[bytes | memoryview], int]) -> Callable[[bytes | memoryview], int]:
-    def attempt(data: bytes | memoryview) -> int:
-        try:
-            return write(data)
-        except (BlockingIOError, InterruptedError):
-            return 0
-
-    return attempt
+    return partial(os.write, own), lambda: os.close(own)
 
 
 def _polled(descriptor: int) -> Callable[[bytes | memoryview], int]:
     poll = select.poll()
     poll.register(descriptor, select.POLLOUT)
-    return _unblocked(lambda data: os.write(descriptor, data[: select.PIPE_BUF]) if poll.poll(0) else 0)
+    return lambda data: os.write(descriptor, data[: select.PIPE_BUF]) if poll.poll(0) else 0

@@ -44,14 +44,12 @@ class Loop(Agenda, WaitingLoop):
         super().__init__(time.monotonic, self._soon, self._helpers.have_done)
         self._ear, self._mouth = socket.socketpair()
         self._mouth.setblocking(False)
-        self._hear = partial(self._ear.recv, 2**16)
         self._woken_before: int | None = None
         with suppress(ValueError):  # signals come to the main thread alone, and one may come just before this waits
             self._woken_before = signal.set_wakeup_fd(self._mouth.fileno(), warn_on_full_buffer=False)
-        self._poll: Any = select.poll() if hasattr(select, "poll") else None
+        self._poll = select.poll() if hasattr(select, "poll") else _Select()
         self._readers: dict[int, Callable[[], object]] = {}
-        if self._poll is not None:
-            self.add_reader(self._ear.fileno(), self._hear)
+        self.add_reader(self._ear.fileno(), partial(self._ear.recv, 2**16))
 
     def runtime(self) -> Runtime:
         """What a server here lends to the core."""
@@ -69,9 +67,12 @@ class Loop(Agenda, WaitingLoop):
         """Do `work`, and all that is to be done meanwhile. Raises what it raises."""
         task = self.start(work)
         task.add_done_callback(lambda _: None)  # what it raises is raised here, and need not be logged
-        while not task.done():
-            self._wait(0 if self._due else self.pass_time())
-            if self._due:
+        ended, due, readers, poll = task.ended, self._due, self._readers, self._poll.poll
+        while not ended.is_set:
+            left = 0 if due else self.pass_time()
+            for descriptor, _ in poll(left and left * 1000):
+                readers[descriptor]()
+            if due:
                 self._do()
         if task.error is not None:
             raise task.error
@@ -99,15 +100,6 @@ class Loop(Agenda, WaitingLoop):
         for _ in range(len(self._due)):
             self._due.popleft()()
 
-    def _wait(self, left: float | None) -> None:
-        """Call back for descriptors that are ready, and until there is one wait for `left` seconds at most."""
-        if self._poll is None:
-            if select.select([self._ear], [], [], left)[0]:
-                self._hear()
-            return
-        for descriptor, _ in self._poll.poll(left and left * 1000):
-            self._readers[descriptor]()
-
     # Descriptors
 
     def add_reader(self, descriptor: int, callback: Callable[[], object], /, ready_for: int = _READABLE) -> None:
@@ -122,7 +114,7 @@ class Loop(Agenda, WaitingLoop):
 
     def open_source(self, descriptor: int, receive: Callable[[bytes], None], /) -> Source:
         """See `Means.open_source`."""
-        if self._poll is None:
+        if isinstance(self._poll, _Select):
             return super().open_source(descriptor, receive)
         source = PolledSource(self, descriptor, receive)
         source.resume()
@@ -141,3 +133,15 @@ class Loop(Agenda, WaitingLoop):
         finally:
             self.remove_reader(own)
             os.close(own)
+
+
+class _Select(set[int]):
+    """``select.poll`` where there is none: on Windows, and for sockets alone."""
+
+    unregister = set.discard
+
+    def register(self, descriptor: int, _: int) -> None:
+        self.add(descriptor)
+
+    def poll(self, milliseconds: float | None) -> list[tuple[int, int]]:
+        return [(each, 0) for each in select.select(self, [], [], milliseconds and milliseconds / 1000)[0]]
