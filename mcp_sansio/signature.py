@@ -11,6 +11,7 @@ import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from opcode import opmap
+from types import FunctionType, MethodType
 from typing import Any, NamedTuple, get_type_hints
 
 import msgspec
@@ -59,16 +60,25 @@ class Signature(msgspec.Struct, frozen=True):
         is_async = inspect.iscoroutinefunction(target)
         # Asked for its own docstring alone: an undocumented __call__ would answer with object's.
         description = inspect.getdoc(owner if owner and not target.__doc__ else target)
-        may_wait = not is_async or _yields(target)
+        may_wait = not is_async or _yields(fn)
         return cls(name, description or None, is_async, may_wait, params, hints.get("return", EMPTY))
 
 
-def _yields(target: Any) -> bool:
-    """Whether the coroutines of `target` may wait, as far as can be seen. To wait, each has to yield to its loop."""
-    code = getattr(target, "__code__", None)
-    if code is None or not code.co_flags & inspect.CO_COROUTINE:
+def _yields(fn: Any) -> bool:
+    """Whether the coroutines of `fn` may wait, as far as can be seen. To wait, each has to yield to its loop.
+
+    What only looks like a function (a proxy, as of a decorator, or one that was compiled) shows code that it does not
+    run, or not all that it does.
+    """
+    while type(fn) is functools.partial:
+        fn = fn.func
+    if not inspect.isroutine(fn):
+        fn = fn.__call__
+    while type(fn) is MethodType:
+        fn = fn.__func__
+    if type(fn) is not FunctionType or not fn.__code__.co_flags & inspect.CO_COROUTINE:
         return True
-    return _YIELD in code.co_code[::2]  # every other byte is an argument
+    return _YIELD in fn.__code__.co_code[::2]  # every other byte is an argument
 
 
 def _target_of(fn: Callable[..., Any]) -> tuple[Any, set[str]]:

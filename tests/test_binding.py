@@ -16,6 +16,7 @@ import subprocess
 import sys
 import uuid
 from collections.abc import AsyncIterator, Callable, Mapping
+from types import MethodType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, NotRequired, Required, TypedDict
 
 import attrs
@@ -111,6 +112,28 @@ def _wraps(fn: Callable[..., Any]) -> Callable[..., Any]:
     return wrapper
 
 
+class _Proxy:
+    """What some libraries' decorators make: it shows itself as the function, and awaits something before that."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+
+    @property
+    def __class__(self) -> Any:
+        return type(self._function)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._function, name)
+
+    async def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return await self._function(*args, **kwargs)
+
+
+class _Partial(functools.partial[Any]):
+    async def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        return await super().__call__(*args, **kwargs)
+
+
 async def _takes(text: str, more: str = "") -> str:
     return text + more
 
@@ -130,6 +153,10 @@ async def _takes(text: str, more: str = "") -> str:
         (_enters, False),
         (Waiter().waits, False),
         (_wraps(_returns), False),
+        (_Proxy(_returns), False),
+        (MethodType(_Proxy(Waiter.returns), Waiter()), False),
+        (functools.partial(_Proxy(_takes), more="more"), False),
+        (_Partial(_takes, more="more"), False),
         (_takes_an_exchange, False),
         (_depends, False),
         (lambda: "soup", False),
