@@ -6,7 +6,7 @@ import ast
 import inspect
 import textwrap
 from collections.abc import Callable, Iterator
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any
 
 from .errors import DeclarationError
@@ -50,18 +50,31 @@ def _awaited_of_loops(fn: Callable[..., Any]) -> Iterator[str]:
     fn = inspect.unwrap(fn)
     if not (inspect.iscoroutinefunction(fn) or inspect.isasyncgenfunction(fn)):
         return
+    known, code = getattr(fn, "__globals__", {}), getattr(fn, "__code__", None)
+    if code is None or not any(_is_loop(known.get(name)) for name in _names(code)):
+        return  # as most: its source, which takes long to read, need not be looked at
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(fn)))
     except (OSError, TypeError, SyntaxError):
         return  # it was not read from a file
-    known = getattr(fn, "__globals__", {})
     for node in ast.walk(tree):
         held = [node.value] if isinstance(node, ast.Await) else []
         held += [item.context_expr for item in node.items] if isinstance(node, ast.AsyncWith) else []
         for call in held:
-            module = known.get(_first_name(call))
-            if isinstance(module, ModuleType) and module.__name__.partition(".")[0] in _LOOPS:
+            if _is_loop(known.get(_first_name(call))):
                 yield ast.unparse(call)
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    """What `code`, and what is defined in it, looks up by name."""
+    yield from code.co_names
+    for held in code.co_consts:
+        if isinstance(held, CodeType):
+            yield from _names(held)
+
+
+def _is_loop(value: object) -> bool:
+    return isinstance(value, ModuleType) and value.__name__.partition(".")[0] in _LOOPS
 
 
 def _first_name(node: ast.expr) -> str | None:

@@ -6,6 +6,7 @@ import asyncio
 import asyncio as aio
 from asyncio import sleep
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -29,6 +30,25 @@ async def has_a_timeout() -> str:
     """Be in time."""
     async with asyncio.timeout(1):
         return "in time"
+
+
+async def naps_within() -> str:
+    """Sleep, in a function of its own."""
+
+    async def nap() -> str:
+        await asyncio.sleep(2)
+        return "awake"
+
+    return await nap()
+
+
+class Bed:
+    """Something with a method."""
+
+    async def naps_in_bed(self) -> str:
+        """Sleep."""
+        await asyncio.sleep(3)
+        return "awake"
 
 
 async def asks(ex: Exchange) -> str:
@@ -55,6 +75,8 @@ def blocks() -> str:
         (naps, "asyncio.sleep(1)"),
         (naps_by_another_name, "aio.to_thread(str, 1)"),
         (has_a_timeout, "asyncio.timeout(1)"),
+        (naps_within, "asyncio.sleep(2)"),
+        (Bed().naps_in_bed, "asyncio.sleep(3)"),
     ],
 )
 def test_what_awaits_a_loop_by_its_name_is_seen(handler: Any, awaited: str) -> None:
@@ -72,6 +94,7 @@ def test_what_does_not_is_left_alone() -> None:
     registry = Registry("s", "1")
     for handler in (asks, hides, blocks):
         registry.tool(handler)
+    registry.tool(partial(naps), name="partial", description="It has no code of its own.")
     registry.tool(eval("lambda: 'no source'"), name="evaluated", description="It has no source.")
     check_handlers(registry)
 
