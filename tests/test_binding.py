@@ -119,7 +119,7 @@ class _Proxy:
         self._function = function
 
     @property
-    def __class__(self) -> Any:
+    def __class__(self) -> Any:  # type: ignore[misc]
         return type(self._function)
 
     def __getattr__(self, name: str) -> Any:

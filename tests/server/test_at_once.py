@@ -501,8 +501,9 @@ def test_a_store_that_has_to_be_waited_for(version: str) -> None:
         assert not any(table.simulation.at_once)
 
 
+@pytest.mark.parametrize("owner", ["alice", None])
 @pytest.mark.parametrize("version", HANDSHAKE)
-def test_sessions_that_are_there_and_those_that_are_not(version: str) -> None:
+def test_sessions_that_are_there_and_those_that_are_not(version: str, owner: str | None) -> None:
     def play(table: Table) -> None:
         table.call("counts", {})
         for session in (None, "nobody's", "", table.client.session):
@@ -519,7 +520,7 @@ def test_sessions_that_are_there_and_those_that_are_not(version: str) -> None:
         for _ in range(2):
             table.call("counts", {})
 
-    found = compare(version, play, principal="alice", kinds=["ends"])
+    found = compare(version, play, principal=owner, kinds=["ends"])
     assert sum(found["its first step"].at_once) >= 4
 
 

@@ -63,6 +63,22 @@ def test_every_call_of_a_tool_is_answered_alike(version: str) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
+def test_a_handler_that_raises_is_run_once(version: str) -> None:
+    table = Table(version, runs_at_once=True)
+    ran: list[str] = []
+
+    @table.kitchen.registry.tool
+    async def counts_and_fails() -> str:
+        ran.append("once")
+        raise RuntimeError("private")
+
+    for number in range(1, 4):
+        table.call("counts_and_fails", {})
+        assert len(ran) == number
+    assert b"private" not in b"".join(map(encode, table.channel.messages))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
 def test_messages_that_are_one_behind_the_other_are_answered_in_their_order(version: str) -> None:
     usual, at_once = tables(version)
     for table in (usual, at_once):

@@ -145,7 +145,10 @@ class Application:
             headers = Headers.of_bytes(scope["headers"])
             head = server.admit(target_of(scope), headers, loopback=is_on_loopback(scope))
         if head is not None:
-            message, coming = loop.begun(receive())
+            try:
+                message, coming = loop.begun(receive())
+            except ConnectionError:
+                return  # the client left
             if message is not None and message["type"] == "http.request" and not message.get("more_body"):
                 given = server.respond(head, message.get("body", b""), principal=principal, request=scope)
                 if isinstance(given, Whole):  # mostly

@@ -327,6 +327,16 @@ class TestTheClient:
         await app(scope_of(message), _whole(message), send)
         await _nothing_is_left()
 
+    async def test_leaves_and_receiving_fails(self) -> None:
+        app, message, said = Application(bakery()), calling("wait"), Said()
+
+        async def receive() -> dict[str, Any]:
+            raise ConnectionResetError("gone")
+
+        await app(scope_of(message), receive, said.send)
+        assert said.messages == []
+        await _nothing_is_left()
+
     async def test_leaves_when_it_was_refused_and_sending_fails_at_the_end(self) -> None:
         """A refusal is sent at once, and its end when the rest of the body was read."""
         app, message, sent = Application(bakery()), calling("whoami"), list[str]()
