@@ -118,8 +118,8 @@ class _Proxy:
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
 
-    @property
-    def __class__(self) -> Any:  # type: ignore[misc]
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
         return type(self._function)
 
     def __getattr__(self, name: str) -> Any:
