@@ -105,6 +105,16 @@ def test_a_look_can_renew() -> None:
     assert now(held.get("k", ttl=10)) is None
 
 
+def test_a_look_for_another_time_renews_at_once() -> None:
+    held, clock = store()
+    now(held.create("k", {}, ttl=5))
+    assert now(held.get("k", ttl=100)) == SessionRecord({}, 1)
+    clock.advance(99)
+    assert now(held.get("k", ttl=3)) == SessionRecord({}, 1)
+    clock.advance(3)
+    assert now(held.get("k")) is None
+
+
 def test_expiry() -> None:
     held, clock = store()
     now(held.create("short", {}, ttl=5))

@@ -111,7 +111,7 @@ class ServerConnection:
         if call.adapter.has_handshake:
             call.client, call.log_level = self._client, self._log_level
         reply = self._called(call, self)
-        if reply is not None and (self._messages or self._events or server.logs_wire):
+        if reply is not None and (self.has_something or server.logs_wire):
             self.send(reply)
             return None
         return reply
@@ -191,6 +191,11 @@ class ServerConnection:
         return min((deadline for deadline in running if deadline is not None), default=None)
 
     # Getters
+
+    @property
+    def has_something(self) -> bool:
+        """Whether there is an event or a message to take."""
+        return bool(self._messages or self._events)
 
     @property
     def unsent(self) -> int:

@@ -80,11 +80,12 @@ class StreamServing(StreamDriver):
     def _take_in(self, message: bytes) -> None:
         """Most of those are calls that are answered at once, and then there is nothing else to be done."""
         reply = self._connection.respond(message)
-        if reply is None:
-            self.flush()
-        else:
-            self._flush_is_due = False
+        self._flush_is_due = False
+        if reply is not None:
             self.sink.write(reply + b"\n")
+        # In this order: a thread that has something to say now is either seen here, or has its own `wake` heard.
+        if reply is None or self._connection.has_something:
+            self.flush()
 
     async def _calls_ended(self, within: float) -> None:
         tasks = self._calls.running

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
 
 from kitchen import Kitchen, tool_calls
-from mcp_sansio import Config
+from mcp_sansio import AdapterSet, Config
 from mcp_sansio.events import CallReceived
 from mcp_sansio.testing import Simulation
-from mcp_sansio.wire.json import encode
+from mcp_sansio.wire.json import decode, encode
 from speak import VERSIONS, Channel, notification
 
 JSON = Any
+ADAPTERS = AdapterSet.default().by_version
 ANSWER = {"action": "accept", "content": {"name": "n"}, "roots": []}
 
 
@@ -134,6 +136,14 @@ class TestAReplyThatIsAllThereIs:
         refusal, reply = engine.data_to_send()
         assert (b'"error"' in refusal, reply) == (True, table.channel.sent[-1])
 
+    def test_waits_for_an_event_that_was_not_taken(self, table: Table) -> None:
+        engine = table.channel.engine
+        assert engine.respond(self.call(table, "waits")) is None
+        ends = encode(table.client.message("tools/call", {"name": "ends", "arguments": {}}, id="other"))
+        assert engine.respond(ends) is None
+        assert [event.call.target for event in engine.events()] == ["waits"]
+        assert [b'"other"' in message for message in engine.data_to_send()] == [True]
+
     def test_is_not_there_where_a_call_waits_or_the_channel_has_ended(self, table: Table) -> None:
         engine = table.channel.engine
         assert engine.respond(self.call(table, "waits")) is None
@@ -150,3 +160,16 @@ class TestAReplyThatIsAllThereIs:
         caplog.clear()
         assert engine.data_to_send() == [table.channel.sent[-1]]
         assert len(caplog.messages) == 1
+
+
+@pytest.mark.parametrize("version", [version for version in VERSIONS if ADAPTERS[version].allows_batch])
+def test_what_is_there_at_once_in_a_batch_is_one_of_its_replies(version: str) -> None:
+    usual, at_once = tables(version)
+    for table in (usual, at_once):
+        table.call("ends", {})
+        call = partial(table.client.message, "tools/call")
+        names = ("ends", "passes", "nobody")
+        calls = [call({"name": name, "arguments": {}}, id=number) for number, name in enumerate(names)]
+        table.channel.send([*calls, table.client.message("ping", id="ping")])
+    assert at_once.channel.sent == usual.channel.sent
+    assert len(decode(at_once.channel.sent[-1])) == 4
