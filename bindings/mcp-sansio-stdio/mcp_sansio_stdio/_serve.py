@@ -71,12 +71,9 @@ async def serve_stdio(
     The end is as with `run_stdio`, except that signals and the process's own streams are left alone. Raises
     ``TypeError`` for options beside a `Server`.
     """
-    given = [name for name, value in options.items() if value is not None]
-    if given and isinstance(served, Server):
-        raise TypeError(f"a Server has its options already; {given[0]} cannot be given beside one")
     threads = DaemonThreads(_THREADS)
     try:
-        server = served if isinstance(served, Server) else _server(served, threads, options)
+        server = StreamServing.server_of(served, partial(_runtime, threads), options)
         await _served(_serving(server, descriptor_of(source), descriptor_of(sink)))
     finally:
         threads.shutdown()
@@ -92,7 +89,7 @@ def _refuse_a_running_loop() -> None:
 
 async def _run(registry: Registry, source: int, sink: int, threads: DaemonThreads, options: ServerOptions) -> None:
     loop = asyncio.get_running_loop()
-    serving = _serving(_server(registry, threads, options), source, sink)
+    serving = _serving(Server(registry, runtime=_runtime(threads), **options), source, sink)
     noticed: list[int] = []
 
     def wake_up(number: int) -> None:
@@ -124,13 +121,13 @@ async def _served(serving: StreamServing) -> None:
         await serving.leave()
 
 
-def _server(registry: Registry, threads: DaemonThreads, options: ServerOptions) -> Server:
+def _runtime(threads: DaemonThreads) -> Runtime:
     loop, here = asyncio.get_running_loop(), threading.get_ident()
 
     def run_in_loop(function: Callable[[], None], /) -> None:
         function() if threading.get_ident() == here else loop.call_soon_threadsafe(function)
 
-    runtime = Runtime(
+    return Runtime(
         now=loop.time,
         token_bytes=os.urandom,
         event=asyncio.Event,
@@ -139,7 +136,6 @@ def _server(registry: Registry, threads: DaemonThreads, options: ServerOptions) 
         wall_clock=time.time,
         pause=partial(asyncio.sleep, 0),
     )
-    return Server(registry, runtime=runtime, **options)
 
 
 async def _abandon_the_rest() -> None:

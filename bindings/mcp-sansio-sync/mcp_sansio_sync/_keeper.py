@@ -81,8 +81,6 @@ class Keeper(Agenda):
                 self._thread = threading.Thread(target=self._live, name="mcp_sansio_sync", daemon=True)
                 self._thread.start()
 
-    # For what runs here
-
     # Inside
 
     def _begin(self, work: Coroutine[Any, Any, T], future: Future[T]) -> None:
