@@ -11,6 +11,7 @@ import pytest
 
 import behaviours
 import support
+from mcp_sansio import Registry
 from plugs import TRAITS, ChannelClient, HttpClient, Plug, all_plugs
 from worlds import World
 
@@ -27,6 +28,18 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     given = {name: pyfuncitem.funcargs[name] for name in inspect.signature(pyfuncitem.obj).parameters}
     plug.world().run(partial(pyfuncitem.obj, **given))
     return True
+
+
+@pytest.fixture
+def registry() -> Registry:
+    """With a tool that answers."""
+    made = Registry("streams", "1")
+
+    @made.tool
+    async def echo(text: str) -> str:
+        return text
+
+    return made
 
 
 @pytest.fixture

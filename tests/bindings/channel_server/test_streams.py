@@ -22,18 +22,6 @@ KINDS = ["pipe", ONCE, "socket", "terminal"]
 NEWEST_HANDSHAKE = speak.HANDSHAKE[0]
 
 
-@pytest.fixture
-def registry() -> Registry:
-    """With a tool that answers."""
-    made = Registry("streams", "1")
-
-    @made.tool
-    async def echo(text: str) -> str:
-        return text
-
-    return made
-
-
 def refuse(path: Any, *more: Any) -> int:
     """What ``os.open`` says then."""
     raise PermissionError(13, "Permission denied", path)

@@ -11,8 +11,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import Any
 
-import pytest
-
 import speak
 import support
 from lines import ENDS, End, text_of
@@ -21,18 +19,6 @@ from mcp_sansio import Registry, Runtime, Server
 serve_stdio = support.need("mcp_sansio_stdio").serve_stdio
 
 Ask = Callable[[Callable[[End], Any]], Awaitable[Any]]
-
-
-@pytest.fixture
-def registry() -> Registry:
-    """With a tool that answers."""
-    made = Registry("streams", "1")
-
-    @made.tool
-    async def echo(text: str) -> str:
-        return text
-
-    return made
 
 
 @asynccontextmanager

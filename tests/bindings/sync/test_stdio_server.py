@@ -36,19 +36,6 @@ PLUG = SyncStdioServer()
 PIPES: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
 
 
-@pytest.fixture
-def registry() -> Registry:
-    """With a tool that answers."""
-    made = Registry("blocking", "1")
-
-    @made.tool
-    async def echo(text: str) -> str:
-        """Give it back."""
-        return text
-
-    return made
-
-
 @contextmanager
 def on_one_socket(registry: Registry, **options: Any) -> Iterator[tuple[Served, Callable[[], None]]]:
     """A server whose source and sink are one descriptor, its client, and what ends it."""
