@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import Any
 
 import pytest
@@ -14,8 +15,9 @@ import client_drivers
 import drivers
 import loopless_drivers
 import support
-from mcp_sansio import Adapter, AdapterSet, ClientOptions, Event, Head, Part, StoreNeeded
+from mcp_sansio import Adapter, AdapterSet, ClientOptions, Event, Head, Part, StoreNeeded, Whole
 from mcp_sansio.testing import Scheduler, check_channel, check_channel_client, check_http
+from mcp_sansio.wire.headers import Headers
 
 #: Long enough for what is under test here, and short enough to wait for what never comes.
 PATIENCE = 1.0
@@ -203,6 +205,18 @@ class StrictText(drivers.ChannelServing):
         super().receive(message.decode().encode())
 
 
+class LosesWhatIsThereAtOnce(drivers.ChannelServing):
+    """It has tools run where their calls come in, and does not look at the replies that it gets for that."""
+
+    def __init__(self, server: Any, client: drivers.ChannelClient) -> None:
+        self.client = client
+        self.driver = self.driver_class(partial(server.connection, runs_at_once=True), client.take)
+
+    def receive(self, message: bytes) -> None:
+        self.connection.respond(message)
+        self.driver.turn()
+
+
 class NoLargeMessages(drivers.ChannelServing):
     def receive(self, message: bytes) -> None:
         if len(message) < 2**16:
@@ -254,6 +268,7 @@ CHANNELS = [
     (TimerOnce, NEWEST, 7, "of 3 are not ended by then"),
     (OneCallAtATime, NEWEST, 5, "calls came in, and no handler of ('first', 'second') runs, for 1 seconds"),
     (StrictText, NEWEST, 4, "b'\\xff\\xfe' is not answered"),
+    (LosesWhatIsThereAtOnce, NEWEST, 4, "is not answered"),
     (NoLargeMessages, NEWEST, 4, "characters) is not answered, for 1 seconds"),
     (DropsTheOverlong, NEWEST, 3, "a message over max_message is not answered: it is handed in as well"),
     (CutsLargeMessages, NEWEST, 3, "where the engine says"),
@@ -332,6 +347,20 @@ class LosesTheQuery(drivers.HttpServing):
         await super().serve(method, target.partition("?")[0], headers, body)
 
 
+class LosesTheWhole(drivers.HttpServing):
+    """It makes no engine for what is there without one, and forgets to send that."""
+
+    def __init__(self, server: Any, exchange: drivers.HttpExchange) -> None:
+        super().__init__(server, exchange)
+        self.server = server
+
+    async def serve(self, method: str, target: str, headers: dict[str, str], body: bytes) -> None:
+        head = self.server.admit(target, Headers(headers)) if method == "POST" else None
+        if head is not None and isinstance(self.server.respond(head, body), Whole):
+            return
+        await super().serve(method, target, headers, body)
+
+
 class PostAlone(drivers.HttpServing):
     async def serve(self, method: str, target: str, headers: dict[str, str], body: bytes) -> None:
         if method != "POST":
@@ -382,6 +411,7 @@ HTTP = [
     (LosesHeaders, NEWEST, 3, "has a response with the header Content-Length: None, where the engine says"),
     (FirstChunkAlone, NEWEST, 3, "where the engine says"),
     (LosesTheQuery, NEWEST, 3, "POST /mcp?mcp=none of"),
+    (LosesTheWhole, NEWEST, 4, "is not answered"),
     (PostAlone, NEWEST, 4, "PUT /mcp of b'' is not answered"),
     (NoEndOfHttp, NEWEST, 8, "the driver has ended, and left stuck running"),
 ]

@@ -12,8 +12,9 @@ from mcp_sansio.changes import Change
 from mcp_sansio.errors import McpError
 from mcp_sansio.types import JSON
 
+from .calls import OutgoingCall, Question
+
 if TYPE_CHECKING:
-    from .calls import OutgoingCall, Question
     from .known import Known
 
 

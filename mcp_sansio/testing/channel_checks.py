@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Protocol
 
 from mcp_sansio.adapters.selection import AdapterSet
-from mcp_sansio.operation import Operation
 from mcp_sansio.server.config import Config
 from mcp_sansio.types import JSON
 from mcp_sansio.wire.json import decode
@@ -154,7 +153,7 @@ async def _conversation(scene: ChannelScene) -> None:
     too_large = Said(b"x" * (scene.config.max_message + 1))
     said = [
         *speaker.handshake(),
-        speaker.request(Operation.LIST_TOOLS),
+        *speaker.repeated(),
         speaker.call("echo", text="é" * 1000),
         speaker.call("plain", text="by a thread"),
         speaker.call("count", "token", to=100),

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from mcp_sansio.adapters.preamble import PIN
 from mcp_sansio.adapters.selection import AdapterSet
 from mcp_sansio.events import Head
-from mcp_sansio.operation import Operation
 from mcp_sansio.server.config import Config
 
 from .checking import QUIET, SLOW, SMALL, Case, Open, has_long_reports, pushes, run_all, settled, shown
@@ -58,7 +57,7 @@ def _requests(speaker: Speaker, most: int) -> Iterator[tuple[str, Said, str]]:
     """Methods, messages and queries."""
     posted = [
         *speaker.handshake(),
-        speaker.request(Operation.LIST_TOOLS),
+        *speaker.repeated(),
         speaker.call("echo", text="é" * 1000),
         speaker.call("plain", text="by a thread"),
         speaker.call("count", "token", to=100),

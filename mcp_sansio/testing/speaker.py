@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import attrs
 
@@ -49,6 +49,14 @@ class Speaker:
     def call(self, tool: str, token: RequestId | None = None, **arguments: JSON) -> Said:
         """A call of a tool."""
         return self.request(Operation.CALL_TOOL, {"name": tool, "arguments": arguments}, token)
+
+    def repeated(self) -> Iterator[Said]:
+        """Requests that an engine has seen the like of, but for the first of each: it answers them by a shorter way."""
+        for _ in range(3):
+            yield self.request(Operation.LIST_TOOLS)
+            yield self.call("echo", text="the same again")
+            yield self.call("mark", name="the same again")
+            yield self.call("echo", text=0)
 
     def listen(self) -> Said | None:
         """What asks for the announcements of changes, where a request does."""
