@@ -21,7 +21,6 @@ from typing import Any
 import msgspec
 
 from mcp_sansio import Body, CallReceived, Head, Pending, Registry, Runtime, Server, StoreNeeded, Whole
-from mcp_sansio.wire.headers import Headers
 
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parent / "servers"))
@@ -156,7 +155,7 @@ class Http:
         """The response, as far as it is there."""
         headers, body = prepared
         driver = self.driver
-        head = self.server.admit("/mcp", Headers.of_bytes(headers), loopback=True)
+        head = self.server.admit("/mcp", headers, loopback=True)
         assert head is not None
         given = self.server.respond(head, body)
         if isinstance(given, Pending):

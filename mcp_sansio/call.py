@@ -39,7 +39,7 @@ class Call(Struct, eq=False):
     prompt; `params` the whole params object, for what only one operation reads. `answers` holds the client's raw
     answers by key, `state` what the previous attempt left (set by the dispatcher once `request_state` is verified).
     `adapter` renders the reply; only flags of it may be read here. `tool` is the declaration of the tool that it is of,
-    once that was looked up.
+    once that was looked up, and `text` the JSON text of the result, where that is known beforehand.
     """
 
     operation: Operation
@@ -55,6 +55,7 @@ class Call(Struct, eq=False):
     request_state: JSON = None
     state: JSON = None
     tool: Any = None
+    text: bytes | None = None
 
 
 class DecodeFailure(Struct, frozen=True):

@@ -213,7 +213,7 @@ class Adapter(Descriptions, ClientRole):
         if isinstance(outcome, Value):
             result = outcome.result
             if isinstance(result, ListPage):
-                return encode_result(call.id, result.text or self._cached_page(call, registry, result))
+                return encode_result(call.id, self.page_text(call, registry, result))
             return encode_response(call.id, self.encode_value(call, registry, result))
         if isinstance(outcome, NeedsInput):
             return encode_response(call.id, self.encode_input_required(call, registry, outcome))
@@ -242,7 +242,10 @@ class Adapter(Descriptions, ClientRole):
         """`body` with what the revision adds to every result. `hint` is set for results that may be cached."""
         return body
 
-    def _cached_page(self, call: Call, registry: Registry, page: ListPage) -> bytes:
+    def page_text(self, call: Call, registry: Registry, page: ListPage) -> bytes:
+        """The JSON text of the result that is `page`."""
+        if page.text is not None:
+            return page.text
         # By what is on it and not by the cursor: a peer can make up any number of cursors, but not of pages. What is
         # declared in a thread meanwhile makes it another page, since later declarations have greater serials.
         specs = page.specs

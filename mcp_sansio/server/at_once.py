@@ -16,6 +16,8 @@ from msgspec import Struct
 from mcp_sansio.call import Call
 from mcp_sansio.events import Whole
 from mcp_sansio.outcome import Failure
+from mcp_sansio.wire.headers import json_headers
+from mcp_sansio.wire.jsonrpc import encode_result
 
 from .calls import RunningCall, encoded
 from .sessions import HttpSession, InSession, session_key
@@ -50,6 +52,9 @@ def answer(server: Server, head: RequestHead, call: Call, principal: str | None)
         record = _find(server, head, principal)
         if record is None:
             return None
+    if call.text is not None:
+        assert call.id is not None
+        return _whole(head, call, encode_result(call.id, call.text), None)
     if tool is not None and (tool.streaming or tool.poll_after is not None):
         return None
     outcome = server.dispatcher.at_once(call)
@@ -63,7 +68,6 @@ def _find(server: Server, head: RequestHead, principal: str | None) -> SessionRe
     if not server.asks_store_at_once:
         return None
     assert head.session_id is not None
-    assert head.session_key is not None
     key = head.session_key if principal is None else session_key(head.session_id, principal)
     try:
         record = server.look_up(key, server.config.session_ttl)
@@ -78,7 +82,7 @@ def _find(server: Server, head: RequestHead, principal: str | None) -> SessionRe
 
 def _whole(head: RequestHead, call: Call, message: bytes, failure: Failure | None) -> Whole:
     status = 200 if failure is None else call.adapter.http_status(failure)
-    return Whole(status, head.headers_of_json(message), message)
+    return Whole(status, json_headers(len(message)) + head.cors, message)
 
 
 class Pending(Struct, eq=False):
@@ -104,7 +108,7 @@ class Pending(Struct, eq=False):
         engine = self.server.http_transaction(
             principal=self.principal, loopback=head.loopback, request=self.request, wake=wake
         )
-        engine.receive_request("POST", head.target, head.headers)
+        engine.receive_head("POST", head)
         engine.receive_end(self.body)
         return engine
 

@@ -15,7 +15,7 @@ from mcp_sansio.events import Body, CallCancelled, CallReceived, End, Event, Hea
 from mcp_sansio.outcome import Failure, FailureKind, Rejected
 from mcp_sansio.pieces import Pieces
 from mcp_sansio.types import RequestId
-from mcp_sansio.wire.headers import STREAM_TYPE, Headers
+from mcp_sansio.wire.headers import STREAM_TYPE, Headers, json_headers
 from mcp_sansio.wire.sse import encode_comment
 
 from . import gate
@@ -96,13 +96,16 @@ class HttpTransaction:
 
     def receive_request(self, method: str, target: str, headers: Iterable[tuple[str, str]] | Mapping[str, str]) -> None:
         """The request line and the header section. `target` is the path with its query, as it was sent."""
+        self.receive_head(method, self.server.heads.judged(target, Headers.of(headers), self._loopback))
+
+    def receive_head(self, method: str, head: RequestHead) -> None:
+        """`receive_request`, of a `head` that was judged before."""
         self.state = RESPONSE[self.state][_REQUEST]
         self.method = method
+        self.head = head
         server = self.server
-        held = headers if type(headers) is Headers else Headers(headers)
-        head = self.head = server.heads.judged(target, held, self._loopback)
         if server.logs_wire:
-            wire_log.head_received(f"{method} {target}", held)
+            wire_log.head_received(f"{method} {head.target}", head.headers)
         fault = head.fault_of_post if method == "POST" else head.fault
         if server.closing:
             fault = _CLOSING
@@ -251,7 +254,8 @@ class HttpTransaction:
     def respond_json(self, status: int, body: bytes, headers: Iterable[tuple[str, str]] = ()) -> None:
         """Send a whole response of JSON."""
         if self.state is not _ENDED:
-            head = Head(status, self.head.headers_of_json(body, (*headers, *self.extra_headers)))
+            kind, length = json_headers(len(body))
+            head = Head(status, (kind, *headers, *self.extra_headers, length, *self.head.cors))
             self._complete(head, Body(body), _END)
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict, Unpack
 
@@ -19,7 +19,6 @@ from mcp_sansio.registry import Registry
 from mcp_sansio.request_state import StateCodec, StoredState
 from mcp_sansio.runtime import Runtime
 from mcp_sansio.storage import Hub, MemorySessionStore, SessionAccess, SessionStore
-from mcp_sansio.wire.headers import Headers
 
 from .at_once import Pending, answer
 from .config import Config
@@ -123,7 +122,7 @@ class Server:
             max_state=self.config.max_state,
             announces=self.config.announces_changes,
         )
-        self.familiar = Familiar(registry, self.config.max_depth)
+        self.familiar = Familiar(registry, self.config.max_depth, self.dispatcher.immediate)
         self.topics = Topics()
         self.workers = Workers(self, None if hub is None else checked("hub", hub, Hub))
         self.lender = Lender(self)
@@ -174,12 +173,14 @@ class Server:
         """The engine for one request to the Streamable HTTP endpoint. See `HttpTransaction` for the arguments."""
         return self._streamable(self, principal=principal, loopback=loopback, request=request, wake=wake, paced=paced)
 
-    def admit(self, target: str, headers: Headers, *, loopback: bool = False) -> RequestHead | None:
+    def admit(
+        self, target: str, headers: Iterable[tuple[bytes, bytes]], *, loopback: bool = False
+    ) -> RequestHead | None:
         """The head of a POST to the Streamable HTTP endpoint, if its body is wanted; else an engine is to refuse it.
 
-        The arguments are those of `HttpTransaction`. `Headers.of_bytes` makes the headers that are known again.
+        The arguments are those of `HttpTransaction`, but the headers are pairs of bytes, as they came over the wire.
         """
-        head = self.heads.judged(target, headers, loopback)
+        head = self.heads.of_bytes(target, headers, loopback)
         return None if self.closing or head.fault_of_post is not None else head
 
     def respond(
@@ -285,7 +286,7 @@ class Server:
 
     def publish(self, change: Change) -> None:
         """Tell every client that listens for `change`. May be called from any thread; the registry does by itself."""
-        if change.kind is ChangeKind.TOOLS:
+        if change.kind is not ChangeKind.RESOURCE_UPDATED:
             self.familiar.forget()
         self.runtime.run_in_loop(partial(self._publish, change))
 

@@ -14,7 +14,6 @@ from typing import Any, TypeVar, overload
 from .json import mend
 
 __all__ = [
-    "JSON_HEADER",
     "JSON_TYPE",
     "SECRET",
     "STREAM_TYPE",
@@ -24,6 +23,7 @@ __all__ = [
     "decode_value",
     "encode_value",
     "is_printable",
+    "json_headers",
     "media_type",
 ]
 
@@ -195,6 +195,12 @@ def is_printable(value: str) -> bool:
     return _PRINTABLE.fullmatch(value) is not None
 
 
+@lru_cache(maxsize=256)  # most answers are of few sizes
+def json_headers(size: int) -> tuple[tuple[str, str], ...]:
+    """The headers of a message whose body is JSON, of so many bytes."""
+    return ("Content-Type", JSON_TYPE), ("Content-Length", str(size))
+
+
 def check_headers(headers: Mapping[Any, Any]) -> None:
     """Raises ``ValueError`` for what cannot be a header, so that nobody can write a second one into its value."""
     for name, value in headers.items():
@@ -208,7 +214,6 @@ def check_headers(headers: Mapping[Any, Any]) -> None:
 
 #: The forms of the messages of MCP over HTTP.
 JSON_TYPE, STREAM_TYPE = "application/json", "text/event-stream"
-JSON_HEADER = ("Content-Type", JSON_TYPE)
 
 _MEDIA_TYPE = re.compile(rf"{_TOKEN}/{_TOKEN}")
 _QUOTED = re.compile(r'"(?:[^"\\]+|\\.)*+"?', re.DOTALL)  # an unclosed one goes on to the end

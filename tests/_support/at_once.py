@@ -19,6 +19,7 @@ from mcp_sansio.types import JSON
 from mcp_sansio.wire.headers import Headers
 from mcp_sansio.wire.json import encode
 
+Pairs = list[tuple[bytes, bytes]]
 #: How far a call has come when a driver's `start` returns: loops differ in that.
 STARTS = ("not at all", "its first step", "as far as it can")
 
@@ -96,13 +97,13 @@ class Responded(SimulatedHttp):
         simulation.settle()
 
     def _given(
-        self, target: str, headers: Headers, data: bytes, *, loopback: bool = False, **options: Any
+        self, target: str, headers: Pairs, data: bytes, *, loopback: bool = False, **options: Any
     ) -> Whole | HttpTransaction:
         server, wake = self.simulation.server, self.simulation.stir
         head = server.admit(target, headers, loopback=loopback)
         if head is None:
             engine = server.http_transaction(wake=wake, loopback=loopback, **options)
-            engine.receive_request("POST", target, headers)
+            engine.receive_request("POST", target, Headers.of_bytes(headers))
             engine.receive_end(data)
             return engine
         given = server.respond(head, data, **options)
@@ -121,11 +122,11 @@ class Responded(SimulatedHttp):
             super().disconnect()
 
 
-def headers_of(given: Mapping[str, str]) -> Headers:
-    """What a driver makes of the headers of a request that a `Simulation` would send."""
+def headers_of(given: Mapping[str, str]) -> Pairs:
+    """The headers of a request that a `Simulation` would send, as they come over the wire."""
     usual = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
     held = usual | {name.lower(): value for name, value in given.items()}
-    return Headers.of_bytes([(name.encode(), value.encode("latin-1")) for name, value in held.items()])
+    return [(name.encode(), value.encode("latin-1")) for name, value in held.items()]
 
 
 def nameless(body: bytes) -> bytes:

@@ -20,16 +20,16 @@ import msgspec
 import pytest
 
 from alike import calls, registry, requests
-from at_once import STARTS, Forgetful, Responding, headers_of, nameless, seen
+from at_once import STARTS, Forgetful, Pairs, Responding, headers_of, nameless, seen
 from kitchen import QUESTIONS, Kitchen, fault_of, tool_calls, uris
 from lent import lent_loop
+from listed import LISTS, declare, remove
 from mcp_sansio import Config, End, HttpTransaction, MemorySessionStore, Part, Pending, Server, Whole
 from mcp_sansio.call import Call
 from mcp_sansio.driving import Orphans
 from mcp_sansio.response_driver import ResponseDriver, data_of
 from mcp_sansio.storage import StoreUnavailable
 from mcp_sansio.testing import SimulatedHttp, Simulation
-from mcp_sansio.wire.headers import Headers
 from mcp_sansio.wire.json import encode
 from speak import ENVELOPE, HANDSHAKE, VERSIONS, DistantStore, Http, notification
 
@@ -328,6 +328,21 @@ def test_resources_and_lists(version: str) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("changed", [method for method, _ in LISTS])
+def test_a_list_is_given_at_once_until_something_is_declared_or_removed(version: str, changed: str) -> None:
+    def play(table: Table) -> None:
+        registry = table.kitchen.registry
+        for change in (lambda: None, partial(declare, registry, changed, 1), partial(remove, registry, changed, 1)):
+            change()
+            for _ in range(3):
+                for method, _ in LISTS:
+                    table.post(table.client.message(method))
+
+    for found in compare(version, play, kinds=["ends"]).values():
+        assert found.at_once[-36:] == 3 * ([False] * 4 + [True] * 8)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("which", [*(pytest.param(which, marks=thorough) for which in range(4))])
 def test_what_is_like_a_call_before_but_for_one_thing(version: str, which: int) -> None:
     for far in STARTS[:2]:
@@ -606,7 +621,7 @@ class Hand:
         return self.respond_to(headers_of(self.client.headers(message)), encode(message), start, **options)
 
     def respond_to(
-        self, headers: Headers, body: bytes, start: Any = None, wake: Any = lambda: None, **options: Any
+        self, headers: Pairs, body: bytes, start: Any = None, wake: Any = lambda: None, **options: Any
     ) -> Whole | HttpTransaction:
         head = self.server.admit("/mcp", headers)
         assert head is not None

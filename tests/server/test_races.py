@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from listed import LISTS, declare, remove
 from mcp_sansio import Config, Exchange, Registry, elicit, elicit_accept, elicit_decline
 from mcp_sansio.events import CallCancelled, CallReceived
 from mcp_sansio.runtime import Event
@@ -390,38 +391,6 @@ def test_a_call_that_takes_too_long(version: str) -> None:
 
 
 # Pages ----------------------------------------------------------------------------------------------------------------
-
-LISTS = [
-    ("tools/list", "tools"),
-    ("resources/list", "resources"),
-    ("resources/templates/list", "resourceTemplates"),
-    ("prompts/list", "prompts"),
-]
-
-
-def declare(registry: Registry, method: str, number: int) -> None:
-    name = f"n{number}"
-    if method == "tools/list":
-        registry.tool(name=name)(lambda: "x")
-    elif method == "prompts/list":
-        registry.prompt(name=name)(lambda: "x")
-    elif method == "resources/list":
-        registry.resource(f"a:{number}", name=name)(lambda: "x")
-    else:
-
-        def read(x: str) -> str:
-            return x
-
-        registry.resource(f"a:{number}/{{x}}", name=name)(read)
-
-
-def remove(registry: Registry, method: str, number: int) -> None:
-    if method == "tools/list":
-        registry.remove_tool(f"n{number}")
-    elif method == "prompts/list":
-        registry.remove_prompt(f"n{number}")
-    else:
-        registry.remove_resource(f"a:{number}" if method == "resources/list" else f"a:{number}/{{x}}")
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -34,7 +34,7 @@ def at_once(host: Host, request: web.Request) -> web.Response | Pending | None:
     server, content = host.server, request.content
     if request.method != "POST" or not content.is_eof() or content.exception() is not None:
         return None
-    head = server.admit(request.raw_path, Headers.of_bytes(request.raw_headers), loopback=is_on_loopback(request))
+    head = server.admit(request.raw_path, request.raw_headers, loopback=is_on_loopback(request))
     if head is None:
         return None
     principal = checked_principal(host.principal(request))

@@ -11,7 +11,6 @@ from typing import Any
 from mcp_sansio import AdapterSet, Config, Hub, Registry, Server, SessionStore, StateCodec, Whole
 from mcp_sansio.driving import Orphans
 from mcp_sansio.hosting import checked_principal, keep_up
-from mcp_sansio.wire.headers import Headers
 
 from .body import Body
 from .driver import Driver, send_at_once
@@ -142,8 +141,7 @@ class Application:
         server, loop, principal = self._server, self._loops.here(), checked_principal(self._principal(scope))
         head = message = coming = pending = None
         if scope["method"] == "POST":
-            headers = Headers.of_bytes(scope["headers"])
-            head = server.admit(target_of(scope), headers, loopback=is_on_loopback(scope))
+            head = server.admit(target_of(scope), scope["headers"], loopback=is_on_loopback(scope))
         if head is not None:
             try:
                 message, coming = loop.begun(receive())

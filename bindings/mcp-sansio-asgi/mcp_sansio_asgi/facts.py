@@ -46,9 +46,12 @@ def is_on_loopback(scope: Scope) -> bool:
 
 def target_of(scope: Scope) -> str:
     """The path with its query, as it was sent."""
-    path = scope.get("raw_path") or scope["path"].encode()
-    query = scope.get("query_string")
-    target: bytes = b"%b?%b" % (path, query) if query else path
+    return _target(scope.get("raw_path") or scope["path"].encode(), scope.get("query_string"))
+
+
+@lru_cache(maxsize=64)  # nearly all requests are to the same one
+def _target(path: bytes, query: bytes | None) -> str:
+    target = b"%b?%b" % (path, query) if query else path
     return target.decode("latin-1")
 
 
@@ -60,7 +63,7 @@ def path_below(scope: Scope) -> str:
     return _below(scope["path"], scope.get("root_path", ""))
 
 
-@lru_cache(maxsize=64)  # nearly all requests are to the same one
+@lru_cache(maxsize=64)  # as above
 def _below(path: str, root: str) -> str:
     below = path.removeprefix(root) if path == root or path.startswith(f"{root}/") else path
     return below.rstrip("/")
