@@ -324,8 +324,14 @@ class Dispatcher:
             made: Awaitable[Any] = fn(**arguments)
             return made
         if blocking:
-            return self._runtime.run_sync(functools.partial(_called, fn, arguments))
+            return _awaited(self._runtime.run_sync(functools.partial(_called, fn, arguments)))
         return _in_place(fn, arguments)
+
+
+async def _awaited(running: Awaitable[Any]) -> Any:
+    """What a plain function gives. That of a decorator gives the coroutine of an ``async def``, which is for the loop."""
+    made = await running
+    return await made if isinstance(made, Awaitable) else made
 
 
 async def _in_place(fn: Callable[..., Any], arguments: dict[str, Any]) -> Any:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import functools
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -377,6 +379,29 @@ def test_a_plain_function_runs_where_the_binding_says() -> None:
         expected = "asynchronous" if name == "handed_on" else name
         assert run_on(run_sync, registry, name) == expected
         assert len(used) == times
+
+
+def test_what_a_decorators_plain_function_gives_is_awaited_on_the_loop() -> None:
+    """Most decorators are a plain ``def``, and what they decorate may be an ``async def``."""
+    registry, ran = Registry("s", "1"), []
+
+    def timed(handler: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(handler)
+        def decorated(*args: Any, **kwargs: Any) -> Any:
+            return handler(*args, **kwargs)
+
+        return decorated
+
+    @registry.tool
+    @timed
+    async def bake() -> str:
+        """Bake."""
+        await asyncio.sleep(0)
+        ran.append(threading.get_ident())
+        return "baked"
+
+    assert run_on(asyncio.to_thread, registry, "bake") == "baked"
+    assert ran == [threading.get_ident()]
 
 
 def test_what_interrupts_a_call_goes_on_and_the_call_is_answered() -> None:
