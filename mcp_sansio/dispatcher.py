@@ -6,7 +6,6 @@ fault is logged with its traceback and answered with a fixed sentence.
 
 from __future__ import annotations
 
-import functools
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import copy_context
@@ -324,13 +323,16 @@ class Dispatcher:
             made: Awaitable[Any] = fn(**arguments)
             return made
         if blocking:
-            return _awaited(self._runtime.run_sync(functools.partial(_called, fn, arguments)))
+            return _awaited(self._runtime.run_sync(lambda: (_called(fn, arguments),)))
         return _in_place(fn, arguments)
 
 
-async def _awaited(running: Awaitable[Any]) -> Any:
-    """What a plain function gives. That of a decorator gives the coroutine of an ``async def``, which is for the loop."""
-    made = await running
+async def _awaited(running: Awaitable[tuple[Any]]) -> Any:
+    """What a plain function gives. That of a decorator gives the coroutine of an ``async def``, which is for the loop.
+
+    It comes in a tuple, since trio takes a function for a mistake that gives a coroutine in a thread.
+    """
+    (made,) = await running
     return await made if isinstance(made, Awaitable) else made
 
 

@@ -23,6 +23,7 @@ __all__ = [
     "leaves",
     "plain_errors",
     "run_for_another",
+    "split_failed",
     "words_of",
 ]
 
@@ -309,6 +310,21 @@ def leaves(error: BaseException) -> Iterator[BaseException]:
             yield from leaves(held)
     else:
         yield error
+
+
+def split_failed(
+    error: BaseException, cancelled: type[BaseException]
+) -> tuple[BaseException | None, BaseException | None]:
+    """What of `error` a handler failed with, and what is for others: what ends the process, and a cancellation.
+
+    That is what the loop raises as `cancelled`. All else that is no ``Exception`` is a failure, too: an extension
+    module may raise such a thing for a fault of its own.
+    """
+    others = (cancelled, GeneratorExit, KeyboardInterrupt, SystemExit)
+    if isinstance(error, BaseExceptionGroup):
+        for_others, failed = error.split(others)
+        return failed, for_others
+    return (None, error) if isinstance(error, others) else (error, None)
 
 
 @contextmanager

@@ -9,7 +9,17 @@ from typing import Any
 
 import pytest
 
-from mcp_sansio.driving import Alarm, Here, Orphans, Tasks, leaves, plain_errors, run_for_another, words_of
+from mcp_sansio.driving import (
+    Alarm,
+    Here,
+    Orphans,
+    Tasks,
+    leaves,
+    plain_errors,
+    run_for_another,
+    split_failed,
+    words_of,
+)
 from mcp_sansio.driving import Timers as LoopTimers
 
 
@@ -303,6 +313,28 @@ def test_the_leaves_of_a_group() -> None:
     assert [type(error) for error in leaves(NESTED)] == [ValueError, Given, Given]
     alone = ValueError("a")
     assert [*leaves(alone)] == [alone]
+
+
+class Panic(BaseException):
+    """What an extension module raises for a fault of its own."""
+
+
+@pytest.mark.parametrize("error", [ValueError(), Panic()])
+def test_what_a_handler_failed_with_is_its_own(error: BaseException) -> None:
+    assert split_failed(error, Given) == (error, None)
+
+
+@pytest.mark.parametrize("error", [Given(), GeneratorExit(), KeyboardInterrupt(), SystemExit()])
+def test_a_cancellation_and_what_ends_the_process_are_for_others(error: BaseException) -> None:
+    assert split_failed(error, Given) == (None, error)
+
+
+def test_a_group_is_taken_apart() -> None:
+    interrupt, panic = KeyboardInterrupt(), Panic()
+    failed, others = split_failed(BaseExceptionGroup("both", [interrupt, panic]), Given)
+    assert failed is not None
+    assert others is not None
+    assert ([*leaves(failed)], [*leaves(others)]) == ([panic], [interrupt])
 
 
 def raised_from(error: BaseException, known: tuple[BaseException, ...] = ()) -> BaseException | None:

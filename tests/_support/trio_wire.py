@@ -57,6 +57,14 @@ def peer(version: str = NEWEST) -> Peer:
     return Peer(version, Registry("a client", "1"))
 
 
+class Panic(BaseException):
+    """What an extension module raises for a fault of its own."""
+
+
+async def _panic() -> None:
+    raise Panic("later")
+
+
 @attrs.define
 class Kitchen:
     """A registry, and what its handlers have met with."""
@@ -123,6 +131,13 @@ def kitchen() -> Kitchen:
     async def leave() -> str:
         """Have had enough."""
         sys.exit("enough")
+
+    @registry.tool
+    async def panic() -> str:
+        """Fail as an extension module does, in a task of its own as well."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_panic)
+            raise Panic("at once")
 
     @registry.tool
     async def have_left() -> str:

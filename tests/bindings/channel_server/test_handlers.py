@@ -25,6 +25,10 @@ def registry() -> Registry:
 CALLER = contextvars.ContextVar("CALLER", default="unset")
 
 
+class Panic(BaseException):
+    """What an extension module raises."""
+
+
 class Caller:
     """A dependency."""
 
@@ -51,6 +55,18 @@ class TestAsyncHandlers:
         with served(channel_server, registry, version=NEWEST_HANDSHAKE) as client:
             for name in ("a", "b"):
                 assert text_of(client.call("check", {"name": name})) == f"unset, {name}"
+
+    def test_one_that_panics_ends_its_call_alone(self, channel_server: ChannelServer, registry: Registry) -> None:
+        """An extension module may raise what is no `Exception` for a fault of its own."""
+
+        @registry.tool
+        async def panic() -> str:
+            await turn()
+            raise Panic("on purpose")
+
+        with served(channel_server, registry) as client:
+            for number in (1, 2):
+                assert client.call("panic", id=number)["error"]["message"] == "the call was interrupted"
 
     def test_many_are_in_flight_at_once(self, channel_server: ChannelServer, registry: Registry) -> None:
         all_here = Flag()

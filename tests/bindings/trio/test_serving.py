@@ -256,6 +256,22 @@ def test_a_handler_that_fails_ends_nothing_else(version: str, name: str, caplog:
     trio.run(main)
 
 
+@pytest.mark.parametrize("version", speak.VERSIONS)
+def test_a_handler_that_panics_ends_nothing_else(version: str, caplog: pytest.LogCaptureFixture) -> None:
+    """An extension module may raise what is no `Exception` for a fault of its own."""
+
+    async def main() -> None:
+        async with connected(Endpoint(kitchen().registry)) as wire:
+            await wire.send(peer(version).calling("panic"))
+            assert b"the call was interrupted" in (await wire.response()).body
+            await wire.send(peer(version).calling("echo", text="still here"))
+            assert (await wire.response()).text == "still here"
+
+    trio.run(main)
+    assert "Panic: at once" in caplog.text
+    assert "Panic: later" in caplog.text
+
+
 @pytest.mark.parametrize("version", speak.ENVELOPE)
 def test_a_handler_that_fails_while_it_is_cancelled_ends_nothing_else(
     version: str, caplog: pytest.LogCaptureFixture

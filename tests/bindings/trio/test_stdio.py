@@ -17,6 +17,7 @@ from child_servers import PACKAGES, PRELUDE, has_ended, text_of
 from flags import Flag
 from mcp_sansio import AdapterSet, CallTimeout, ClientConfig, ConnectionLost, LocalProtocolError, Registry
 from on_trio import on_trio
+from trio_wire import kitchen
 
 trio = support.need("trio")
 binding = support.need("mcp_sansio_trio")
@@ -140,6 +141,25 @@ class TestTheServer:
             assert given_up.is_set
             assert theirs.fileno() >= 0
 
+    @on_trio
+    async def test_a_handler_that_fails_while_it_is_cancelled_ends_nothing_else(self) -> None:
+        """In a group with its cancellation, which the core leaves to the nursery it came from."""
+        made = kitchen()
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(binding.serve_stdio, made.registry, theirs, theirs)
+                stream = trio.SocketStream(trio.socket.from_stdlib_socket(ours))
+                await stream.send_all(_call(b"burn"))
+                await made.begun.wait()
+                cancelled = b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}\n'
+                await stream.send_all(cancelled + b'{"jsonrpc":"2.0","id":2,"method":"ping"}\n')
+                assert b'"id":2' in await stream.receive_some()
+                await trio.testing.wait_all_tasks_blocked()
+                await stream.send_all(b'{"jsonrpc":"2.0","id":3,"method":"ping"}\n')
+                assert b'"id":3' in await stream.receive_some()
+                nursery.cancel_scope.cancel()
+
     @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
     def test_a_signal_ends_it_without_a_word(self, number: int) -> None:
         code = (
@@ -155,9 +175,10 @@ class TestTheServer:
             assert (process.wait(30), process.stdout.read(), process.stderr.read()) == (0, b"after\n", b"")
 
 
-def _call() -> bytes:
-    """A call of ``wait`` at the newest revision."""
+def _call(name: bytes = b"wait") -> bytes:
+    """A call at the newest revision."""
     meta = b'{"io.modelcontextprotocol/protocolVersion":"%b","io.modelcontextprotocol/clientCapabilities":{}}'
-    return b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"wait","_meta":%b}}\n' % (
-        meta % NEWEST.encode()
+    return b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"%b","_meta":%b}}\n' % (
+        name,
+        meta % NEWEST.encode(),
     )
