@@ -13,7 +13,7 @@ Start = Callable[[Any], "asyncio.Task[None]"]
 
 
 def starter(loop: asyncio.AbstractEventLoop) -> Start:
-    """What makes a task on `loop` of a coroutine, run up to where it first waits. Not to be called from within a task.
+    """What makes a task on `loop` of a coroutine, run up to where it first waits.
 
     asyncio has the means since 3.12. Before, the step that is scheduled is taken out of the loop's queue, where the
     loop has one of this name; elsewhere it has its turn as always.
@@ -25,8 +25,27 @@ def starter(loop: asyncio.AbstractEventLoop) -> Start:
 
 
 def _begun(loop: asyncio.AbstractEventLoop, ready: deque[Any], work: Any) -> asyncio.Task[None]:
-    """A task whose first step runs now. What another thread schedules in between is run in its place, which does no
-    harm."""
+    """A task whose first step runs now, in the middle of another task's.
+
+    What another thread schedules in between is run in its place, which does no harm.
+    """
     task: asyncio.Task[None] = asyncio.Task(work, loop=loop)
-    ready.pop()._run()
+    within(None, loop, ready.pop()._run)
     return task
+
+
+def within(task: asyncio.Task[Any] | None, loop: asyncio.AbstractEventLoop, step: Callable[..., object]) -> None:
+    """Do `step` as if it were one of `task`, or outside of any, whichever task this is called from."""
+    current = asyncio.current_task(loop)
+    _change(loop, current, task)
+    try:
+        step()
+    finally:
+        _change(loop, task, current)
+
+
+def _change(loop: asyncio.AbstractEventLoop, left: asyncio.Task[Any] | None, entered: asyncio.Task[Any] | None) -> None:
+    if left is not None:
+        asyncio.tasks._leave_task(loop, left)
+    if entered is not None:
+        asyncio.tasks._enter_task(loop, entered)

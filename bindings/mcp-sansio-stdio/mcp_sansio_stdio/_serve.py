@@ -15,7 +15,7 @@ from typing import Unpack
 
 from mcp_sansio import Registry, Runtime, Server, ServerOptions, StreamServing
 
-from ._eager import starter
+from ._eager import starter, within
 from ._loop import Loop
 from ._threads import DaemonThreads
 from .descriptors import HasDescriptor, descriptor_of
@@ -106,10 +106,28 @@ async def _run(registry: Registry, source: int, sink: int, threads: DaemonThread
                 loop.remove_signal_handler(number)
 
 
+class _Serving(StreamServing):
+    """Takes in what comes as the task that serves.
+
+    asyncio calls back outside of any task. But a handler that runs where its call comes in may ask for its task, as the
+    scopes of anyio do.
+    """
+
+    as_the_task: Callable[[Callable[[], None]], None]
+
+    def receive(self, data: bytes) -> None:
+        """See `StreamDriver.receive`."""
+        self.as_the_task(partial(super().receive, data))
+
+    def feed(self) -> None:
+        """See `StreamDriver.feed`."""
+        self.as_the_task(super().feed)
+
+
 def _serving(server: Server, source: int, sink: int) -> StreamServing:
-    loop = asyncio.get_running_loop()
-    means = Loop()
-    serving = StreamServing(server, means, start=starter(loop), logger=logging.getLogger("mcp_sansio_stdio"))
+    loop, means = asyncio.get_running_loop(), Loop()
+    serving = _Serving(server, means, start=starter(loop), logger=logging.getLogger("mcp_sansio_stdio"))
+    serving.as_the_task = partial(within, asyncio.current_task(), loop)
     attach(serving, means, source, sink)
     return serving
 

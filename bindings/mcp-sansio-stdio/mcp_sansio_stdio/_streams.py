@@ -32,9 +32,7 @@ def open_source(descriptor: int, receive: Callable[[bytes], None]) -> Source:
         threads = DaemonThreads(1)
         return TaskSource(
             lambda: loop.run_in_executor(threads, os.read, descriptor, PIECE),
-            lambda data: loop.call_soon(
-                receive, data
-            ),  # outside of a task, since what it starts may be a task's first step
+            receive,
             start=asyncio.ensure_future,
             event=asyncio.Event,
             release=threads.shutdown,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from functools import partial
 from typing import Unpack
 
@@ -16,7 +16,6 @@ from mcp_sansio_stdio.means import attach
 from mcp_sansio_stdio.takeover import end_without_waiting, private_stdio, signals_to
 
 from .descriptors import StdioLoop
-from .loop import Task
 from .runtime import guarded, runtime_of
 
 Stop = Callable[[], object]
@@ -62,12 +61,9 @@ async def serve_stdio(
 
 async def _serve(served: Registry | Server, source: int, sink: int, options: ServerOptions, stops: list[Stop]) -> None:
     async with StdioLoop() as loop:
-
-        def start(work: Awaitable[None]) -> Task:
-            return loop.start(guarded(work))
-
         server = StreamServing.server_of(served, partial(runtime_of, loop.time, loop.run_in_loop), options)
-        serving = StreamServing(server, loop, start=start, logger=logging.getLogger("mcp_sansio_trio"))
+        start, logger = (lambda work: loop.start(guarded(work))), logging.getLogger("mcp_sansio_trio")
+        serving = StreamServing(server, loop, start=start, logger=logger)
         attach(serving, loop, source, sink)
         stops.append(partial(loop.call_from_anywhere, serving.shut_down))
         try:
