@@ -22,8 +22,14 @@ from .peers import Ask, Peer, Where, connect
 
 SERVER = str(Path(__file__).with_name("server.py"))
 CLIENTS = ("python", "fastmcp", "typescript")
-#: What the clients do over each transport: the oldest HTTP transport carries revisions with a handshake only.
-WAYS = (("http", "legacy"), ("http", "modern"), ("stdio", "legacy"), ("stdio", "modern"), ("sse", "legacy"))
+#: What the clients do over each transport: the oldest HTTP transport carries revisions with a handshake only. `sync` is
+#: stdio, to a server without an event loop.
+WAYS = (
+    *(("http", "legacy"), ("http", "modern"), ("sse", "legacy")),
+    *(("stdio", "legacy"), ("stdio", "modern"), ("sync", "legacy"), ("sync", "modern")),
+)
+#: The binding that serves a transport where it is a process.
+PROCESSES = {"stdio": "mcp_sansio_stdio", "sync": "mcp_sansio_sync"}
 #: Longer than anything here takes; a client that waits in vain fails by it.
 PATIENCE = 30
 #: The server's arguments that narrow it to some revisions; none for all of them.
@@ -97,9 +103,9 @@ def where(servers: dict[Window, Server]) -> Find:
 
     def find(transport: Any, only: str | None = None, query: str = "", window: Window = ()) -> Where:
         window = ("--only", only) if only else window
-        if transport == "stdio":
-            support.need("mcp_sansio_stdio")
-            return Where(transport, command=[sys.executable, SERVER, "stdio", *window])
+        if transport in PROCESSES:
+            support.need(PROCESSES[transport])
+            return Where("stdio", command=[sys.executable, SERVER, transport, *window])
         if window not in servers:
             servers[window] = Server(window)
         return servers[window].where(transport, query)

@@ -4,6 +4,7 @@ It is run as a program, so that what is tested is what a client meets: a socket,
 
     python server.py http     prints its address, and serves until its input ends: /mcp and /sse
     python server.py stdio    serves its own input and output
+    python server.py sync     does that without an event loop
 
 ``--only REVISION`` narrows either to one revision, ``--since`` and ``--until`` to a window of them.
 """
@@ -15,6 +16,7 @@ import asyncio
 import sys
 from collections import defaultdict
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import attrs
@@ -48,6 +50,9 @@ from mcp_sansio import (
     list_roots,
     sample,
 )
+
+sys.path.append(str(Path(__file__).parents[1] / "_support"))
+from flags import Flag
 
 registry = Registry(
     "interop",
@@ -159,7 +164,7 @@ async def nearest(
 # Reporting and giving up
 
 
-released: dict[str, asyncio.Event] = defaultdict(asyncio.Event)
+released: dict[str, Flag] = defaultdict(Flag)
 
 
 @registry.tool
@@ -189,7 +194,7 @@ async def log(ex: Exchange) -> str:
     return "logged"
 
 
-cancelled: dict[str, asyncio.Event] = defaultdict(asyncio.Event)
+cancelled: dict[str, Flag] = defaultdict(Flag)
 
 
 @registry.tool
@@ -197,7 +202,7 @@ async def wait(name: str, ex: Exchange) -> str:
     """Wait until given up; the first report of progress says that it waits."""
     await ex.progress(1, message="waiting")
     try:
-        await asyncio.Event().wait()
+        await ex.wait_cancelled()
     finally:
         cancelled[name].set()
     return "unreachable"
@@ -210,7 +215,7 @@ async def was_cancelled(name: str) -> str:
     return "given up"
 
 
-resumed: dict[str | None, asyncio.Event] = defaultdict(asyncio.Event)
+resumed: dict[str | None, Flag] = defaultdict(Flag)
 
 
 @registry.tool(streaming=True, poll_after=0.05)
@@ -220,7 +225,7 @@ async def patient(ex: Exchange) -> str:
     return "resumed"
 
 
-streamed: dict[int, asyncio.Event] = defaultdict(asyncio.Event)
+streamed: dict[int, Flag] = defaultdict(Flag)
 
 
 @registry.tool
@@ -454,7 +459,7 @@ async def offer(passing: bool) -> str:
     return "changed"
 
 
-listening: dict[str | None, asyncio.Event] = defaultdict(asyncio.Event)
+listening: dict[str | None, Flag] = defaultdict(Flag)
 
 
 @registry.tool
@@ -516,12 +521,20 @@ def serve_stdio(adapters: AdapterSet) -> None:
     run_stdio(registry, adapters=adapters)
 
 
+def serve_sync(adapters: AdapterSet) -> None:
+    """`serve_stdio`, without an event loop."""
+    from mcp_sansio_sync import run_stdio
+
+    run_stdio(registry, adapters=adapters)
+
+
+SERVES = {"http": serve_http, "stdio": serve_stdio, "sync": serve_sync}
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
-    parser.add_argument("transport", choices=["http", "stdio"])
+    parser.add_argument("how", choices=SERVES)
     windows = parser.add_mutually_exclusive_group()
     for window in ("only", "since", "until"):
         windows.add_argument(f"--{window}", dest="window", type=getattr(AdapterSet.default(), window))
     given = parser.parse_args()
-    served = given.window or AdapterSet.default()
-    serve_http(served) if given.transport == "http" else serve_stdio(served)
+    SERVES[given.how](given.window or AdapterSet.default())
