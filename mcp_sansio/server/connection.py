@@ -251,6 +251,7 @@ class ServerConnection:
             given = server.dispatcher.at_once(call) if self._runs_at_once else None
             if given is None or isinstance(given, BaseException):
                 self._run(call, outlet, given)
+                del given  # or it and this frame keep each other
                 return None
             return encoded(call, server.registry, given)[0]
         if outcome is None:

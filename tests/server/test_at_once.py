@@ -748,6 +748,26 @@ def test_nothing_is_kept_of_a_request_once_it_is_answered_and_no_collector_is_ne
 
 
 @pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("name", ["ends", "passes", "waits"])
+def test_a_page_of_this_machine_is_let_in_however_its_call_is_answered(version: str, name: str) -> None:
+    """It came in on a loopback address, so that a page of any port there may have sent it."""
+    kitchen = Kitchen("ends", "waits")
+    hand = Hand(kitchen, version)
+    message = hand.client.message("tools/call", {"name": name, "arguments": {}})
+    origin = {"Host": "127.0.0.1:8000", "Origin": "http://localhost:3000"}
+    for _ in range(3):
+        head = hand.server.admit("/mcp", headers_of({**hand.client.headers(message), **origin}), loopback=True)
+        assert head is not None
+        given = hand.server.respond(head, encode(message))
+        if isinstance(given, Pending):
+            given = given.begin(hand.step, lambda: None)
+        if isinstance(given, Whole):
+            assert (given.status, dict(given.headers)["Access-Control-Allow-Origin"]) == (200, origin["Origin"])
+        else:
+            assert given.data_to_send() == []  # no refusal
+
+
+@pytest.mark.parametrize("version", VERSIONS)
 def test_plain_functions_in_a_thread_are_waited_for(version: str) -> None:
     def play(table: Table) -> None:
         calls = [("plain", {}), ("quick", {}), ("plain_fails", {"fault": "SystemExit"}), ("bakes_plainly", {})]

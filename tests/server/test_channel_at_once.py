@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from functools import partial
 from typing import Any
 
 import pytest
 
 from kitchen import Kitchen, tool_calls
-from mcp_sansio import AdapterSet, Config
+from mcp_sansio import AdapterSet, Config, ToolError
 from mcp_sansio.events import CallReceived
 from mcp_sansio.testing import Simulation
 from mcp_sansio.wire.json import decode, encode
@@ -17,6 +19,10 @@ from speak import VERSIONS, Channel, notification
 JSON = Any
 ADAPTERS = AdapterSet.default().by_version
 ANSWER = {"action": "accept", "content": {"name": "n"}, "roots": []}
+
+
+class Thing:
+    """Something of which can be told whether it is still there."""
 
 
 class Table:
@@ -78,6 +84,28 @@ def test_a_handler_that_raises_is_run_once(version: str) -> None:
         table.call("counts_and_fails", {})
         assert len(ran) == number
     assert b"private" not in b"".join(map(encode, table.channel.messages))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_what_a_handler_raises_is_gone_with_its_call_and_no_collector_is_needed(version: str) -> None:
+    table, held = Table(version, runs_at_once=True), list[weakref.ref[Thing]]()
+
+    @table.kitchen.registry.tool
+    async def refuses() -> str:
+        thing = Thing()
+        held.append(weakref.ref(thing))
+        raise ToolError("not today")
+
+    table.call("refuses", {})
+    table.channel.happened.clear()
+    gc.collect()
+    gc.disable()
+    try:
+        table.call("refuses", {})
+        table.channel.happened.clear()
+        assert (b"not today" in table.channel.sent[-1], [is_there() for is_there in held]) == (True, [None, None])
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -327,6 +327,25 @@ class TestTheClient:
         await app(scope_of(message), _whole(message), send)
         await _nothing_is_left()
 
+    async def test_leaves_and_sending_fails_what_was_there_at_once(self) -> None:
+        app, message = Application(bakery()), calling("whoami")
+
+        async def send(message: Mapping[str, Any]) -> None:
+            raise BrokenPipeError("gone")
+
+        for _ in range(2):
+            assert (await ask(app, message)).text == "|/mcp"
+        await app(scope_of(message), _whole(message), send)
+        await _nothing_is_left()
+
+    async def test_has_left_before_its_request_was_read_and_is_sent_nothing(self) -> None:
+        app, said, incoming = Application(bakery()), Said(), asyncio.Queue[dict[str, Any]]()
+        for _ in range(2):
+            incoming.put_nowait({"type": "http.disconnect"})
+            await app(scope_of(calling("whoami")), incoming.get, said.send)
+        assert said.messages == []
+        await _nothing_is_left()
+
     async def test_leaves_and_receiving_fails(self) -> None:
         app, message, said = Application(bakery()), calling("wait"), Said()
 
