@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 
 from .driving import Timer, Timers
 
-__all__ = ["Agenda", "Cancelled", "Event", "Guarded", "Job", "Soon", "Task", "run_outside"]
+__all__ = ["Agenda", "Cancelled", "Event", "Guarded", "Job", "Soon", "Task", "run_outside", "run_sync"]
 
 T = TypeVar("T")
 
@@ -109,6 +109,11 @@ async def run_outside(function: Callable[[], T], /) -> T:
     finally:
         job.is_wanted = False
     return job.result()
+
+
+def run_sync(function: Callable[[], T], /) -> Awaitable[T]:
+    """`run_outside` for handlers: in the context of who asks, where what `function` sets in it is its own."""
+    return run_outside(partial(copy_context().run, function))
 
 
 class _Waiting:

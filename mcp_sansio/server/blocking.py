@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
+from contextvars import copy_context
 from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any, Protocol
@@ -199,7 +200,8 @@ class BlockingTransaction:
                 self._steps.popleft()()
 
     def _step(self, work: Awaitable[None], outside: Callable[[Job[Any]], object]) -> AnyTask:
-        return Task(work, self._soon, outside)
+        # What a handler sets in its context is its own: the thread brings the requests of others, too.
+        return Task(work, self._soon, outside, context=copy_context())
 
     def _start(self, key: object, work: Awaitable[None]) -> None:
         self._tasks.start(key, work)

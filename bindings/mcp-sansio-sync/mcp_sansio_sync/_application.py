@@ -23,7 +23,7 @@ import attrs
 
 from mcp_sansio import BlockingTransaction, Body, Config, End, Head, Hub, Part, Registry, Runtime, Server, ServerOptions
 from mcp_sansio.hosting import checked_principal, is_loopback
-from mcp_sansio.stepping import Event, run_outside
+from mcp_sansio.stepping import Event, run_outside, run_sync
 from mcp_sansio.waits import check_handlers
 
 from ._environ import Environ, headers_of, length_of, path_of, target_of
@@ -126,7 +126,7 @@ class Application:
             now=time.monotonic,
             token_bytes=secrets.token_bytes,
             event=Event,
-            run_sync=run_outside,
+            run_sync=run_sync,
             run_in_loop=self._run_locked,
             wall_clock=time.time,
             # A job is done without the lock, so that who waits for it has a chance.

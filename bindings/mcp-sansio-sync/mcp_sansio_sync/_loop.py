@@ -15,13 +15,12 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from contextvars import copy_context
 from functools import partial
 from threading import get_ident
 from typing import Any
 
 from mcp_sansio import Runtime
-from mcp_sansio.stepping import Agenda, Event, run_outside
+from mcp_sansio.stepping import Agenda, Event, run_outside, run_sync
 from mcp_sansio.stream_driver import Source
 from mcp_sansio_stdio.means import PolledSource, WaitingLoop
 
@@ -57,7 +56,7 @@ class Loop(Agenda, WaitingLoop):
             now=self.time,
             token_bytes=os.urandom,
             event=Event,
-            run_sync=lambda function: run_outside(partial(copy_context().run, function)),
+            run_sync=run_sync,
             run_in_loop=lambda do: do() if get_ident() == self._thread else self.call_from_anywhere(do),
             wall_clock=time.time,
             pause=self.pause,

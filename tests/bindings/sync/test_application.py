@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import io
 import logging
 import socket
@@ -104,6 +105,56 @@ def test_handlers_run_in_the_thread_of_their_request() -> None:
     for name in ("thread", "thread_of_async"):
         status, body, _ = call(app, name)
         assert (status, str(threading.get_ident()).encode() in body) == ("200 OK", True)
+
+
+TABLE = contextvars.ContextVar("TABLE", default="none")
+
+
+class Waiter:
+    """A dependency."""
+
+
+def waiter() -> Waiter:
+    """Make it, and leave a trace in the context."""
+    TABLE.set(f"{TABLE.get()}, seen by a dependency")
+    return Waiter()
+
+
+def test_a_handler_has_the_context_of_its_request_and_leaves_nothing_in_it() -> None:
+    """The thread brings the requests of others, too."""
+    registry = Registry("bakery", "1.0")
+    registry.provide(Waiter, waiter)
+
+    @registry.tool
+    async def asynchronous() -> str:
+        """Say what is there, and set it."""
+        found = TABLE.get()
+        TABLE.set("of somebody else")
+        return found
+
+    @registry.tool
+    def plain() -> str:
+        """Say what is there, and set it."""
+        found = TABLE.get()
+        TABLE.set("of somebody else")
+        return found
+
+    @registry.tool
+    def served(waiter: Waiter) -> str:
+        """Say what is there."""
+        return TABLE.get()
+
+    app = sync.Application(registry)
+
+    def check() -> None:
+        TABLE.set("of a middleware")
+        for name in ("asynchronous", "plain", "asynchronous", "plain", "served", "served"):
+            _, body, _ = call(app, name)
+            found = b"of a middleware" + b", seen by a dependency" * (name == "served")
+            assert b'"text":"%b"' % found in body
+        assert TABLE.get() == "of a middleware"
+
+    contextvars.copy_context().run(check)
 
 
 def test_reports_are_sent_while_the_handler_runs() -> None:
