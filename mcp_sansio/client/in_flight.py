@@ -276,10 +276,7 @@ class InFlight:
     def _change_revision(self, call: OutgoingCall, error: McpError) -> bool:
         """The server was replaced by one of other revisions, say. Whether the call goes on in one of them."""
         self.park(call)
-        if self._engine.negotiation.settle_on(named_versions(error), call.tried):
-            return True
-        self.waiting.pop(call, None)
-        return False
+        return self._engine.negotiation.settle_on(named_versions(error), call.tried)
 
     # The end
 

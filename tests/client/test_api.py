@@ -392,6 +392,30 @@ def test_listening(run: Callable[[Test], None], version: str) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
+def test_who_is_behind_with_a_listening_loses_the_oldest_changes(run: Callable[[Test], None], version: str) -> None:
+    async def test(loop: Any) -> None:
+        registry, config = shop(), ClientConfig(max_callbacks=2)
+        uris = ["x://a", "x://b", "x://c"]
+        for uri in uris[1:]:
+            registry.resource(uri)(lambda: "x")
+        async with Joined(loop, registry, version, config=config) as client, client.listen(uris=uris) as changes:
+            for uri in uris:
+                registry.resource_updated(uri)
+                client._flush()
+            heard: list[str | None] = []
+
+            async def hear() -> None:
+                heard.append((await anext(changes)).uri)
+
+            for _ in range(2):
+                loop.spawn(hear)
+                await loop.settle()
+            assert heard == uris[1:]
+
+    run(test)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
 def test_several_tasks_may_hear_the_same_listening(run: Callable[[Test], None], version: str) -> None:
     async def test(loop: Any) -> None:
         registry = shop()

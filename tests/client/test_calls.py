@@ -49,6 +49,19 @@ def test_the_bytes_of_a_call(version: str) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
+def test_what_a_caller_says_in_the_meta_of_a_call_stands_beside_what_the_client_says(version: str) -> None:
+    line = settled(version)
+    line.take()
+    for wants_progress in (False, True):
+        params = {"name": "echo", "_meta": {"example.org/trace": "t"}}
+        line.engine.call(Operation.CALL_TOOL, params, wants_progress=wants_progress)
+        [asked] = line.take()
+        said = {"example.org/trace": "t", **({"progressToken": asked["id"]} if wants_progress else {})}
+        capabilities = AdapterSet.default().by_version[version].client_capabilities(False)
+        assert asked["params"]["_meta"] == (meta(version, capabilities, **said) if version in ENVELOPE else said)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
 def test_progress_and_the_log_level_are_asked_for_where_they_are_wanted(version: str) -> None:
     line = settled(version, log_level="error")
     line.take()
@@ -363,6 +376,16 @@ def test_a_timeout_of_its_own(version: str) -> None:
     slow, quick = echo(line, timeout=100), echo(line, timeout=1)
     line.wait(1)
     assert (slow.ended, quick.ended) == (False, True)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_timeout_beyond_the_most_of_all_calls_counts(version: str) -> None:
+    line = settled(version, config=ClientConfig(timeout=5, max_timeout=10))
+    call = echo(line, timeout=20)
+    line.wait(19)
+    assert not call.ended
+    line.wait(1)
+    assert failure_of(call) == ("CallTimeout", "no answer to call_tool within 20 seconds")
 
 
 @pytest.mark.parametrize("version", VERSIONS)

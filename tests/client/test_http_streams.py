@@ -108,7 +108,7 @@ def test_a_handshake_may_be_answered_by_a_stream_that_is_resumed() -> None:
     finish(client, call)
 
 
-@pytest.mark.parametrize("bad", ["a\x01b", "x" * 3000])
+@pytest.mark.parametrize("bad", ["a\x01b", "a\x7fb", "x" * 2049])
 def test_an_id_that_no_header_could_hold_is_no_place_to_come_back_to(bad: str) -> None:
     client = opened("2025-11-25")
     call = client.call()

@@ -264,6 +264,13 @@ def test_what_lies_below_a_resource_belongs_to_it(version: str, uri: str) -> Non
 
 
 @pytest.mark.parametrize("version", HANDSHAKE)
+@pytest.mark.parametrize("uri", ["x://ab", "x://a.b/c", "x://"])
+def test_what_only_begins_like_a_resource_does_not_belong_to_it(version: str, uri: str) -> None:
+    line, _ = listening(version, uris=("x://a",))
+    assert changed(line, UPDATED, uri=uri) == []
+
+
+@pytest.mark.parametrize("version", HANDSHAKE)
 def test_a_subscription_to_a_resource_that_is_refused(version: str) -> None:
     """The listening ends, and what was subscribed to for it is let go of; what was refused needs no letting go."""
     line = settled(version)
@@ -329,6 +336,19 @@ def test_the_announcements_are_listened_to_again_when_they_end(version: str) -> 
     assert (ids, times) == ([2, 4, 5, 6], [1, 2, 3])
     line.engine.call(Operation.LIST_TOOLS)
     assert line.methods() == ["tools/list"]
+
+
+@pytest.mark.parametrize("version", ENVELOPE)
+@pytest.mark.parametrize("honoured", [{"toolsListChanged": True}, {}])
+def test_what_concerns_everybody_is_listened_to_whatever_the_server_announces(version: str, honoured: JSON) -> None:
+    """Nobody asked for anything in particular, and so nobody is told that there is nothing of it."""
+    line = Line(version, wants_changes=True)
+    line.settle(version)
+    line.take()
+    assert faults(acknowledge(line, line.last_id, honoured)) == []
+    assert line.methods() == []
+    change = (Change(ChangeKind.TOOLS), None)
+    assert changed(line, TOOLS, line.last_id) == [change]
 
 
 @pytest.mark.parametrize("version", ENVELOPE)

@@ -393,6 +393,22 @@ def test_a_refusal_by_a_server_that_is_what_it_was() -> None:
 
 
 @both_eras
+def test_a_refusal_is_told_where_nothing_can_be_found_out_after_it() -> None:
+    """It is what the server said of this call; what came of the look at the server is another matter."""
+    line = Line(known=Known(ENVELOPE[0]))
+    call = line.engine.call(Operation.GET_PROMPT, {"name": "nope"})
+    line.take()
+    line.refuse(-32602, "no such prompt")
+    later = line.engine.call(Operation.LIST_PROMPTS)
+    assert line.methods() == [DISCOVER]
+    line.refuse(-32601, "what?")
+    assert line.methods() == ["initialize"]
+    line.refuse(-32603, "out of order")
+    assert failure_of(call) == ("ServerError", "no such prompt (code -32602)")
+    assert failure_of(later)[0] == "NegotiationFailed"
+
+
+@both_eras
 def test_a_result_says_that_the_server_is_what_it_was() -> None:
     line = Line(known=Known(ENVELOPE[0]))
     line.engine.call(Operation.LIST_PROMPTS)

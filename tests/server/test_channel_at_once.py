@@ -14,7 +14,7 @@ from mcp_sansio import AdapterSet, Config, ToolError
 from mcp_sansio.events import CallReceived
 from mcp_sansio.testing import Simulation
 from mcp_sansio.wire.json import decode, encode
-from speak import VERSIONS, Channel, notification
+from speak import HANDSHAKE, VERSIONS, Channel, notification
 
 JSON = Any
 ADAPTERS = AdapterSet.default().by_version
@@ -137,6 +137,15 @@ def test_a_full_channel_and_one_that_shuts_down_refuse_what_waits_for_nothing_as
         table.kitchen.server.shutdown()
 
 
+@pytest.mark.parametrize("version", HANDSHAKE)
+def test_a_client_may_still_ask_whether_a_server_that_shuts_down_is_there(version: str) -> None:
+    table = Table(version, runs_at_once=True)
+    table.channel.send(table.client.message("tools/call", {"name": "waits", "arguments": {}}, id="waits"))
+    table.kitchen.server.shutdown()
+    [pong] = table.channel.send(table.client.message("ping", id="ping"))
+    assert (pong["id"], pong["result"]) == ("ping", {})
+
+
 class TestAReplyThatIsAllThereIs:
     @pytest.fixture
     def table(self) -> Table:
@@ -163,6 +172,13 @@ class TestAReplyThatIsAllThereIs:
         assert engine.respond(self.call(table, "ends")) is None
         refusal, reply = engine.data_to_send()
         assert (b'"error"' in refusal, reply) == (True, table.channel.sent[-1])
+
+    def test_waits_behind_a_reply_that_was_not_taken(self, table: Table) -> None:
+        engine = table.channel.engine
+        engine.receive_message(encode(table.client.message("tools/list", id="list")))
+        assert engine.respond(self.call(table, "ends")) is None
+        assert engine.events() == []
+        assert [decode(message)["id"] for message in engine.data_to_send()] == ["list", "call"]
 
     def test_waits_for_an_event_that_was_not_taken(self, table: Table) -> None:
         engine = table.channel.engine

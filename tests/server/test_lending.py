@@ -386,6 +386,18 @@ def test_a_session_has_its_announcements_on_one_stream_whichever_worker_has_it(v
 
 
 @pytest.mark.parametrize("version", HANDSHAKE)
+def test_what_is_subscribed_to_after_the_stream_came_back_to_a_worker_is_told_there(version: str) -> None:
+    shop = Shop()
+    speaker = Http(version, shop.simulation)
+    for worker in (0, 1, 0):
+        shop.at(worker)
+        stream = speaker.get()
+    speaker.request("resources/subscribe", {"uri": "a:b"})
+    shop.update(1)
+    assert methods(stream) == [UPDATED]
+
+
+@pytest.mark.parametrize("version", HANDSHAKE)
 def test_of_two_streams_that_open_at_once_one_has_the_announcements(version: str) -> None:
     shop = Shop()
     speaker = Http(version, shop.simulation)

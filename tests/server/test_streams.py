@@ -313,6 +313,7 @@ def test_only_the_very_stream_of_the_very_session_is_replayed(version: str) -> N
     wrong = [(two, held)]
     wrong += [(one, text) for text in ("", "x", "-", "x-1", stream, f"{stream}-", f"{stream}-x", f"{stream}--1")]
     wrong += [(one, f"{stream}-{'9' * 30}"), (one, f"{stream}-²"), (one, f"{stream[:-1]}-1")]
+    wrong += [(one, f"{stream}-{'9' * 5000}")]  # of which Python makes no number
     for speaker, last in wrong:
         refused = speaker.get(headers={"Last-Event-ID": last})
         assert (refused.status, refused.ended) == (405, True)
@@ -355,6 +356,47 @@ def test_a_gap_in_the_announcements_is_told_and_not_skipped(version: str, store:
         simulation.settle()
     stream.disconnect()
     assert_begins_anew(speaker, ids(stream)[0])
+
+
+@pytest.mark.parametrize("version", HANDSHAKE)
+def test_the_rest_of_a_stream_is_what_is_kept_to_the_last_event(version: str) -> None:
+    for config in (Config(replay_events=2), Config(replay_bytes=1)):
+        _, gates, simulation = serve(config)
+        speaker = Http(version, simulation)
+        response = speaker.call("work", token="t")
+        for name in ("first", "second", "third"):
+            gates.go(name)
+        *_, gone, before, last = ids(response)
+        kept = {gone: [2, "done"], before: ["done"], last: []}
+        if config.replay_bytes == 1:  # the newest event is kept, whatever its size
+            del kept[gone]
+            assert speaker.get(headers={"Last-Event-ID": gone}).status == 405
+        for held, rest in kept.items():
+            assert texts(speaker.get(headers={"Last-Event-ID": held})) == rest
+
+
+@pytest.mark.parametrize("version", HANDSHAKE)
+def test_the_bytes_that_are_kept_of_a_stream_are_those_of_its_newest_events(version: str) -> None:
+    registry, _, simulation = serve(Config(replay_bytes=1000))
+    speaker = Http(version, simulation)
+    stream = speaker.get()
+    for number in range(50):
+        registry.resource(f"x:{number}")(lambda: "x")
+        simulation.settle()
+    assert len(stream.messages) == 50
+    assert speaker.get(headers={"Last-Event-ID": ids(stream)[-4]}).messages == stream.messages[-3:]
+
+
+@pytest.mark.parametrize("version", HANDSHAKE)
+def test_a_resource_that_is_not_subscribed_to_any_more_is_not_told_of(version: str) -> None:
+    registry, _, simulation = serve()
+    speaker = Http(version, simulation)
+    stream = speaker.get()
+    for method, told in (("subscribe", 1), ("unsubscribe", 1), ("subscribe", 2)):
+        speaker.request(f"resources/{method}", {"uri": "a:b"})
+        registry.resource_updated("a:b")
+        simulation.settle()
+        assert len(stream.messages) == told
 
 
 def assert_begins_anew(speaker: Http, last_event_id: str) -> None:
