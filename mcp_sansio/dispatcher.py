@@ -119,7 +119,7 @@ class Dispatcher:
         tool = call.tool
         if tool is None:
             return self.immediate(call)
-        if not tool.bound.never_waits:
+        if not tool.ends_at_once:
             return None
         try:
             work = tool.bound.fn(**tool.bound.parse(call.arguments))

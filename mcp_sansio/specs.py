@@ -71,6 +71,11 @@ class ToolSpec(Spec, frozen=True, kw_only=True, eq=False, dict=True):
     verbatim_schema: bool = False
 
     @cached_property
+    def ends_at_once(self) -> bool:
+        """Whether a call can be run where it is read: it waits for nothing, and nothing goes before its reply."""
+        return self.bound.never_waits and not self.streaming and self.poll_after is None
+
+    @cached_property
     def simple_input_schema(self) -> Mapping[str, JSON] | None:
         """The input schema in a form for clients of limited schema support, or ``None`` if that loses meaning."""
         return stripped(self.input_schema) if self.verbatim_schema else simplified(self.input_schema)

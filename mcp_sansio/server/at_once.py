@@ -55,12 +55,12 @@ def answer(server: Server, head: RequestHead, call: Call, principal: str | None)
     if call.text is not None:
         assert call.id is not None
         return _whole(head, call, encode_result(call.id, call.text), None)
-    if tool is not None and (tool.streaming or tool.poll_after is not None):
-        return None
     outcome = server.dispatcher.at_once(call)
     if outcome is None or isinstance(outcome, BaseException):
-        return Recalled(call, record, outcome)
-    return _whole(head, call, *encoded(call, server.registry, outcome))
+        begins_as_stream = tool is not None and (tool.streaming or tool.poll_after is not None)
+        return None if begins_as_stream else Recalled(call, record, outcome)
+    message, failure = encoded(call, server.registry, outcome)
+    return _whole(head, call, message, failure)
 
 
 def _find(server: Server, head: RequestHead, principal: str | None) -> SessionRecord | None:

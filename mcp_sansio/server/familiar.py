@@ -94,11 +94,10 @@ class Familiar:
         """
         try:
             request = _decode(body)
-            escapes = _BACKSLASH in body and _ESCAPE in body
-            like = self._known.get((place, _about(request), bytes(request.params.meta), body.count(b"_meta"), escapes))
+            like = self._known.get((place, _about(request), bytes(request.params.meta), body.count(b"_meta")))
         except _UNREADABLE:
             return None
-        if like is None:
+        if like is None or (_BACKSLASH in body and _ESCAPE in body):
             return None
         arguments = request.params.arguments
         if arguments is UNSET:
@@ -126,7 +125,7 @@ class Familiar:
             known.pop(next(iter(known)))  # the oldest makes room
         common = _without_its_own(call, tool)
         common.text = self._text_of(common)
-        known[place, _about(request), meta, named, False] = common
+        known[place, _about(request), meta, named] = common
 
     def _text_of(self, call: Call) -> bytes | None:
         """The result of `call`, if that is the first page of a list. Of others, a client could have any number kept.

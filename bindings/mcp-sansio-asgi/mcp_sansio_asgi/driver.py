@@ -185,12 +185,17 @@ class Driver(ResponseDriver):
 
 async def send_at_once(send: Send, whole: Whole) -> None:
     """Send a response that needed no engine."""
-    headers = [*map(_encoded, whole.headers)]
     try:
+        headers = [*_all_encoded(whole.headers)]
         await send({"type": "http.response.start", "status": whole.status, "headers": headers})
         await send({"type": "http.response.body", "body": whole.body})
     except OSError:
         pass  # the client left
+
+
+@lru_cache(maxsize=64)  # as below
+def _all_encoded(headers: tuple[tuple[str, str], ...]) -> tuple[tuple[bytes, bytes], ...]:
+    return tuple(map(_encoded, headers))
 
 
 @lru_cache(maxsize=256)  # nearly all responses have the same few

@@ -21,10 +21,6 @@ T = TypeVar("T")
 class Loop(ServingLoop, Protocol):
     """A loop that serves, with what this binding needs besides."""
 
-    @property
-    def is_current(self) -> bool:
-        """Whether the caller runs on it."""
-
     def sleep(self, seconds: float, /) -> Awaitable[object]:
         """Wait so many seconds."""
 
@@ -46,15 +42,9 @@ class AsyncioLoop(LentLoop):
 
     sleep = staticmethod(asyncio.sleep)
 
-    def __init__(self) -> None:
-        loop = asyncio.get_running_loop()
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         start, self._is_eager = starter(loop)
         super().__init__(loop, now=time.monotonic, event=asyncio.Event, start=start, thread=get_ident)
-
-    @property
-    def is_current(self) -> bool:
-        """See `Loop.is_current`."""
-        return asyncio.get_running_loop() is self.loop
 
     async def first_steps(self) -> None:
         """See `Loop.first_steps`."""
@@ -111,11 +101,25 @@ class Loops:
 
     def __init__(self) -> None:
         self._loop: Loop | None = None
+        #: Asyncio's, if it is that.
+        self._asyncio: asyncio.AbstractEventLoop | None = None
 
     def here(self) -> Loop:
         """The running loop, on which it serves from now on."""
-        if self._loop is None or not self._loop.is_current:
-            self._loop = _running_loop()
+        try:
+            running = asyncio.get_running_loop()
+        except RuntimeError:
+            return self._here_on_trio()  # which then is installed
+        loop = self._loop
+        if loop is None or running is not self._asyncio:
+            self._asyncio, self._loop = running, (loop := AsyncioLoop(running))
+        return loop
+
+    def _here_on_trio(self) -> Loop:
+        from .on_trio import TrioLoop
+
+        if not (isinstance(self._loop, TrioLoop) and self._loop.is_current):
+            self._asyncio, self._loop = None, TrioLoop()
         return self._loop
 
     def runtime(self) -> Runtime:
@@ -162,13 +166,3 @@ class Flag:
         if self._event is None:
             self._event = self._loops.here().event()
         await self._event.wait()
-
-
-def _running_loop() -> Loop:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        from .on_trio import TrioLoop  # what is not asyncio is trio, which then is installed
-
-        return TrioLoop()
-    return AsyncioLoop()

@@ -68,7 +68,7 @@ class TrioLoop:
 
     @property
     def is_current(self) -> bool:
-        """See `Loop.is_current`."""
+        """Whether the caller runs on it."""
         return trio.lowlevel.in_trio_run() and trio.lowlevel.current_trio_token() is self._token
 
     async def first_steps(self) -> None:
