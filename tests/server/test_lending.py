@@ -169,6 +169,8 @@ def test_only_the_very_stream_of_the_very_session_is_lent(version: str) -> None:
         seen.add((refused.head, refused.body))
     assert len(seen) == 1
     assert refused.messages[0]["error"] == NO_STREAM
+    # What no worker can have given out is not asked for.
+    assert [again(one, last).status for last in (f"{stream[:-1]}-1", f"{stream}0-1", f"{stream[:-1]}G-1")] == [405] * 3
     assert texts(again(one, held))[-1] == "done"
 
 

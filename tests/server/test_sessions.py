@@ -569,6 +569,16 @@ def test_a_server_that_opens_no_sessions_serves_without(version: str) -> None:
 
 
 @pytest.mark.parametrize("version", HANDSHAKE)
+@pytest.mark.parametrize(("size", "status"), [(1_000, 200), (1_001, 413)])
+def test_a_client_may_say_as_much_of_itself_as_the_limit_is(version: str, size: int, status: int) -> None:
+    client = Http(version, Simulation(registry(), config=Config(max_state=1_000)), capabilities={})
+    said = client.initialize()["params"]["clientInfo"] | {"capabilities": {"experimental": {"x": {"y": ""}}}}
+    client.capabilities = {"experimental": {"x": {"y": "z" * (size - len(encode(said)))}}}
+    opened = client.post(client.initialize(), headers={"MCP-Protocol-Version": None, "Mcp-Session-Id": None})
+    assert opened.status == status
+
+
+@pytest.mark.parametrize("version", HANDSHAKE)
 def test_what_a_client_says_of_itself_has_a_limit(version: str) -> None:
     simulation = Simulation(registry(), config=Config(max_state=1_000))
     Http(version, simulation, capabilities={"experimental": {"x": {"y": "z" * 800}}})

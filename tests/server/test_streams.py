@@ -672,6 +672,15 @@ def test_a_long_acknowledgement_ends_no_stream(version: str) -> None:
 
 
 @pytest.mark.parametrize("version", HANDSHAKE)
+def test_a_call_waits_for_who_does_not_read_and_its_stream_is_not_let_go(version: str) -> None:
+    _, gates, simulation = serve(Config(max_unsent=1))
+    response = Http(version, simulation).call("work", token="t")
+    for name in ("first", "second", "third"):
+        gates.go(name)
+    assert (texts(response), response.ended) == ([1, 2, "done"], True)
+
+
+@pytest.mark.parametrize("version", HANDSHAKE)
 def test_a_standalone_stream_that_is_not_read_is_let_go(version: str) -> None:
     registry, _, simulation = serve(Config(max_unsent=1000))
     speaker = Http(version, simulation)
