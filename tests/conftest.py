@@ -10,9 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 import behaviours
 import support
+
+# How long an example takes says what else the machine does: by default, one that takes 200 ms fails its test.
+settings.register_profile("whatever the load", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("whatever the load")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

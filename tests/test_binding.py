@@ -1278,9 +1278,7 @@ def apart(
 
 
 BOUNDS = [bind(plain), bind(everything), bind(apart)]
-PROPERTY = settings(
-    max_examples=75, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
-)
+PROPERTY = settings(max_examples=75, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 
 
 def accepts(bound: Bound, value: Any) -> bool:

@@ -15,7 +15,7 @@ from hostile_channel import HostileServer
 from mcp_sansio import Operation
 from speak import VERSIONS
 
-EXAMPLES = settings(max_examples=150, stateful_step_count=15, deadline=None, suppress_health_check=list(HealthCheck))
+EXAMPLES = settings(max_examples=150, stateful_step_count=15, suppress_health_check=list(HealthCheck))
 ACTIONS = ("start", "give_up", "answer", "reply", "notify", "push", "overlong", "pass_time")
 
 
@@ -48,7 +48,7 @@ def test_any_conversation() -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 @given(data=st.binary(max_size=200))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_any_bytes_touch_no_call(version: str, data: bytes) -> None:
     line = settled(version)
     call = line.engine.call(Operation.PING)

@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from drawn import Drawn
 from world import ChannelWorld, Errors, HttpWorld, World
 
-EXAMPLES = settings(max_examples=150, stateful_step_count=15, deadline=None, suppress_health_check=list(HealthCheck))
+EXAMPLES = settings(max_examples=150, stateful_step_count=15, suppress_health_check=list(HealthCheck))
 
 
 class Machine(RuleBasedStateMachine):

@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_sta
 from drawn import Drawn
 from hostile_web import STEPS, HostileWeb
 
-EXAMPLES = settings(max_examples=120, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck))
+EXAMPLES = settings(max_examples=120, stateful_step_count=25, suppress_health_check=list(HealthCheck))
 
 
 class WebMachine(RuleBasedStateMachine):

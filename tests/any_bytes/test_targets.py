@@ -34,7 +34,7 @@ def test_seeds(target: str) -> None:
 def test_any_bytes(target: str) -> None:
     starts = st.sampled_from(seeds.of(target))
 
-    @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=60, suppress_health_check=list(HealthCheck))
     @given(start=starts | st.binary(max_size=200), data=st.data())
     def run(start: bytes, data: Any) -> None:
         place = data.draw(st.integers(0, len(start)))

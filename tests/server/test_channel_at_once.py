@@ -41,7 +41,7 @@ class Table:
         for _ in range(3):
             self.kitchen.open()
             self.simulation.settle()
-            for message in self.channel.messages[-3:]:
+            for message in map(decode, self.channel.sent[-3:]):
                 if "method" in message and "id" in message:
                     self.channel.send({"jsonrpc": "2.0", "id": message["id"], "result": ANSWER})
 

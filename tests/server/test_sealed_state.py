@@ -92,7 +92,9 @@ def assert_all_refused(caller: Caller, tokens: list[Any], good: str) -> None:
     caller.assert_done(caller.call("one", {}, state=good))
     assert good not in tokens
     for token in tokens:
-        caller.assert_refused(caller.call("one", {}, state=token))
+        refused = caller.call("one", {}, state=token)
+        caller.assert_refused(refused)
+        caller.speaker.simulation.remove(refused)  # or each is asked again and again whether it has something
     caller.assert_done(caller.call("one", {}, state=good))
 
 

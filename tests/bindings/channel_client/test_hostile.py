@@ -22,7 +22,7 @@ from worlds import CANCELLED, World
 Make = Callable[..., Any]
 
 MIB = 2**20
-EXAMPLES = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+EXAMPLES = settings(max_examples=150, suppress_health_check=list(HealthCheck))
 
 #: Writes what `say` is called with, whatever it is, and answers everything else.
 PARROT = """

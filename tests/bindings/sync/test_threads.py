@@ -193,6 +193,27 @@ def test_callbacks_may_block_and_call_the_client(place: Place) -> None:
     assert heard == ["asked", "progress"]
 
 
+def test_a_callback_that_raises_an_interrupt_fails_as_by_any_other_error(place: Place) -> None:
+    """It was not meant for the thread in which the callback is called: nobody waits there for an interrupt."""
+
+    def interrupt(*given: Any) -> Any:
+        raise KeyboardInterrupt
+
+    with place.client(on_ask=interrupt) as client:
+        thread, asked = in_a_thread(lambda: client.call_tool("ask"))
+        thread.join(PATIENCE)
+        assert [str(error) for error in asked] == ["the client could not answer"]
+        thread, reported = in_a_thread(lambda: client.call_tool("echo", {"text": "x"}, on_progress=interrupt))
+        thread.join(PATIENCE)
+        assert [text_of(result) for result in reported] == ["x"]
+        assert text_of(client.call_tool("echo", {"text": "next"})) == "next"
+    with place.client(headers=interrupt) as client:
+        thread, outcome = in_a_thread(client.ping)
+        thread.join(PATIENCE)
+        said = "the function that gives the headers failed: RuntimeError('KeyboardInterrupt was raised in a thread')"
+        assert [str(error) for error in outcome] == [said]
+
+
 def test_an_iterator_of_changes_ends_when_another_thread_closes_it(place: Place) -> None:
     with place.client() as client, client.listen(tools=True) as changes:
         client.call_tool("forget")
