@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from inspect import isasyncgen, iscoroutine, isgenerator
 from typing import Any
 
 from .exchange import Exchange
@@ -31,14 +32,15 @@ class Scope:
 
     async def _make(self, provider: Provider) -> Any:
         needs = {name: await self.resolve(kind) for name, kind in provider.needs.items()}
-        if provider.is_generator:
-            return await self._enter(provider, needs)
         made = provider.make(**needs)
-        return await made if provider.is_async else made
+        if provider.is_generator and (isasyncgen(made) or isgenerator(made)):
+            return await self._enter(made)
+        # A decorator's plain function, or a lambda, may make the coroutine of an async def.
+        return await made if provider.is_async or iscoroutine(made) else made
 
-    async def _enter(self, provider: Provider, needs: Mapping[str, Any]) -> Any:
+    async def _enter(self, made: Any) -> Any:
         if self._stack is None:
             self._stack = AsyncExitStack()
-        if provider.is_async:
-            return await self._stack.enter_async_context(asynccontextmanager(provider.make)(**needs))
-        return self._stack.enter_context(contextmanager(provider.make)(**needs))
+        if isasyncgen(made):
+            return await self._stack.enter_async_context(asynccontextmanager(lambda: made)())
+        return self._stack.enter_context(contextmanager(lambda: made)())

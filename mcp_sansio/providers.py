@@ -12,7 +12,10 @@ from .errors import DeclarationError
 
 
 class Provider(msgspec.Struct, frozen=True):
-    """How to make a dependency: `make` takes keyword arguments by the annotations in `needs`."""
+    """How to make a dependency: `make` takes keyword arguments by the annotations in `needs`.
+
+    `is_generator` is said of what it decorates, where it decorates something.
+    """
 
     make: Callable[..., Any]
     needs: Mapping[str, Any]
@@ -33,8 +36,8 @@ def provider_of(kind: str, source: Any, provided: Collection[Any]) -> Provider:
             raise DeclarationError(
                 f"what provides {kind!r} takes a parameter {param.name!r} that nothing provides; provide that first"
             )
-    is_async = inspect.iscoroutinefunction(source) or inspect.isasyncgenfunction(source)
-    is_generator = inspect.isgeneratorfunction(source) or inspect.isasyncgenfunction(source)
+    is_async, decorated = inspect.iscoroutinefunction(source), inspect.unwrap(source)
+    is_generator = inspect.isgeneratorfunction(decorated) or inspect.isasyncgenfunction(decorated)
     return Provider(source, needs, is_async=is_async, is_generator=is_generator)
 
 

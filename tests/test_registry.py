@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
@@ -464,6 +465,45 @@ def test_values_classes_and_plain_functions_provide() -> None:
         return f"{database.name} {cursor.database is database} {made!r} {number}"
 
     assert call(registry) == "given True b'made' 1j"
+
+
+def test_what_a_decorator_makes_of_it_provides() -> None:
+    """Most decorators are a plain ``def``, whatever they decorate."""
+    registry, closed = Registry("s", "1"), []
+
+    def timed(source: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(source)
+        def decorated(*args: Any, **kwargs: Any) -> Any:
+            return source(*args, **kwargs)
+
+        return decorated
+
+    async def later() -> complex:
+        return 1j
+
+    def opened() -> Iterator[bytes]:
+        yield b"opened"
+        closed.append("plain")
+
+    async def opened_later() -> AsyncIterator[float]:
+        yield 0.5
+        closed.append("async")
+
+    registry.provide(complex, timed(later))
+    registry.provide(Database, lambda: renamed())
+    registry.provide(bytes, timed(opened))
+    registry.provide(float, timed(opened_later))
+
+    async def renamed() -> Database:
+        return Database("renamed")
+
+    @registry.tool
+    async def use(number: complex, database: Database, made: bytes, half: float) -> str:
+        """Use."""
+        return f"{number} {database.name} {made!r} {half}"
+
+    assert call(registry) == "1j renamed b'opened' 0.5"
+    assert closed == ["async", "plain"]
 
 
 # What is no declaration at all ----------------------------------------------------------------------------------------
