@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from logging import Logger
 from math import inf
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -20,10 +21,10 @@ __all__ = [
     "Tasks",
     "Timer",
     "Timers",
+    "guarded",
     "leaves",
     "plain_errors",
     "run_for_another",
-    "split_failed",
     "words_of",
 ]
 
@@ -325,6 +326,22 @@ def split_failed(
         for_others, failed = error.split(others)
         return failed, for_others
     return (None, error) if isinstance(error, others) else (error, None)
+
+
+async def guarded(work: Awaitable[None], cancelled: type[BaseException], logger: Logger) -> None:
+    """Do `work`, of a handler. What that fails with ends here, on a loop where it would end others with it.
+
+    The core takes what a handler raises, but in a group with its cancellation, which the loop raises as `cancelled`, or
+    where it is no ``Exception``.
+    """
+    try:
+        await work
+    except BaseException as error:
+        failed, others = split_failed(error, cancelled)
+        if failed is not None:
+            logger.error("a call did not end as it should", exc_info=failed)
+        if others is not None:
+            raise others  # noqa: B904 - it is what is left of `error`
 
 
 @contextmanager

@@ -11,9 +11,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
+import attrs
 from msgspec import Struct
 
 from mcp_sansio.call import Call
+from mcp_sansio.errors import LocalProtocolError
 from mcp_sansio.events import Whole
 from mcp_sansio.outcome import Failure
 from mcp_sansio.wire.headers import json_headers
@@ -58,7 +60,9 @@ def answer(server: Server, head: RequestHead, call: Call, principal: str | None)
     outcome = server.dispatcher.at_once(call)
     if outcome is None or isinstance(outcome, BaseException):
         begins_as_stream = tool is not None and (tool.streaming or tool.poll_after is not None)
-        return None if begins_as_stream else Recalled(call, record, outcome)
+        recalled = None if begins_as_stream else Recalled(call, record, outcome)
+        del outcome  # or it and this frame keep each other
+        return recalled
     message, failure = encoded(call, server.registry, outcome)
     return _whole(head, call, message, failure)
 
@@ -85,7 +89,8 @@ def _whole(head: RequestHead, call: Call, message: bytes, failure: Failure | Non
     return Whole(status, json_headers(len(message)) + head.cors, message)
 
 
-class Pending(Struct, eq=False):
+@attrs.define(eq=False, repr=False)  # no msgspec record, which would have ``help`` look for names that are no imports
+class Pending:
     """A POST to the Streamable HTTP endpoint that `Server.respond` had no response to: `begin` it, once."""
 
     server: Server
@@ -94,6 +99,7 @@ class Pending(Struct, eq=False):
     principal: str | None
     request: Any
     recalled: Recalled | None = None
+    _has_begun: bool = attrs.field(default=False, init=False)
 
     def begin(self, start: Start, wake: Callable[[], None]) -> Whole | HttpTransaction:
         """The response, if it is there once a call has taken its first step; otherwise the engine that makes it.
@@ -101,7 +107,12 @@ class Pending(Struct, eq=False):
         `start` is handed a call and its coroutine: it runs that as a driver runs `CallReceived.run`, and keeps what has
         not ended with its first step, to cancel it where the engine says `CallCancelled`. `wake` is that of an
         `HttpTransaction`. The engine has had the request.
+
+        Raises `LocalProtocolError` the second time.
         """
+        if self._has_begun:
+            raise LocalProtocolError("this request has begun already")
+        self._has_begun = True
         head = self.head
         if self.recalled is not None:
             return Asked(self.server, head, self.recalled, self.principal, self.request, wake).run(start)
@@ -133,10 +144,10 @@ class Asked(Struct, InSession, eq=False):
 
     def run(self, start: Start) -> Whole | StreamableTransaction:
         """The response, or what has taken over."""
-        server, call, raised = self.server, self.recalled.call, self.recalled.raised
+        server, call = self.server, self.recalled.call
         self._join_session()
         running = self._running = RunningCall(server, call, self, server.runtime.now() + server.config.call_timeout)
-        running.raised, self.recalled.raised = raised, None
+        running.raised, self.recalled.raised = self.recalled.raised, None
         start(call, running.run())
         if self._engine is not None or self._message is None:
             return self._taken_over()

@@ -68,7 +68,8 @@ class Headers(Mapping[str, str]):
     def of_bytes(cls, pairs: Iterable[tuple[bytes, bytes]], charset: str = "latin-1") -> Headers:
         """The header fields of pairs as they came over the wire, names in whatever case.
 
-        What `charset` cannot read comes as halves of surrogate pairs, one for each byte.
+        What `charset` cannot read comes as halves of surrogate pairs, one for each byte. Raises ``TypeError`` for what
+        is no such pairs, as strings and mappings.
 
         The same object for the same pairs, of which a peer sends many; but none that holds a secret is kept.
         """
@@ -79,8 +80,7 @@ class Headers(Mapping[str, str]):
             key = charset, tuple([(name, value) for name, value in key[1]])
             held = _known.get(key)
         if held is None:
-            errors = "surrogateescape"
-            held = cls([(name.decode(charset, errors), value.decode(charset, errors)) for name, value in key[1]])
+            held = cls(_decoded(key[1], charset))
             is_small = held.size <= _MAX_KNOWN_SIZE and len(key[1]) <= _MAX_KNOWN_PAIRS
             if is_small and SECRET.isdisjoint(held.fields):
                 held.is_kept = True
@@ -138,6 +138,14 @@ def _remember(key: _Key, headers: Headers) -> None:
     if len(_known) >= _MAX_KNOWN:
         _known.clear()  # in one step, since threads share it
     _known[key] = headers
+
+
+def _decoded(pairs: Iterable[tuple[bytes, bytes]], charset: str) -> list[tuple[str, str]]:
+    errors = "surrogateescape"
+    try:
+        return [(name.decode(charset, errors), value.decode(charset, errors)) for name, value in pairs]
+    except (AttributeError, ValueError, TypeError):
+        raise TypeError("header fields are pairs of bytes here, as they came over the wire") from None
 
 
 def _joined(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:

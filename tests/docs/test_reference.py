@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
+import pydoc
 import re
 from types import ModuleType
 
@@ -90,3 +91,6 @@ def test_what_is_listed_has_something_to_say(name: str) -> None:
         if not value.__doc__
     ]
     assert silent == []
+    for value in values.values():
+        if inspect.isroutine(value) or inspect.isclass(value):
+            assert pydoc.render_doc(value)  # what ``help`` shows

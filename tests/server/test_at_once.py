@@ -24,7 +24,18 @@ from at_once import STARTS, Forgetful, Pairs, Responding, headers_of, nameless, 
 from kitchen import QUESTIONS, Kitchen, fault_of, tool_calls, uris
 from lent import lent_loop
 from listed import LISTS, declare, remove
-from mcp_sansio import Config, End, HttpTransaction, MemorySessionStore, Part, Pending, Server, Whole
+from mcp_sansio import (
+    Config,
+    End,
+    HttpTransaction,
+    LocalProtocolError,
+    MemorySessionStore,
+    Part,
+    Pending,
+    Server,
+    ToolError,
+    Whole,
+)
 from mcp_sansio.call import Call
 from mcp_sansio.driving import Orphans
 from mcp_sansio.response_driver import ResponseDriver, data_of
@@ -638,6 +649,20 @@ class Hand:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
+def test_a_request_begins_once(version: str) -> None:
+    hand = Hand(Kitchen("waits"), version)
+    for _ in range(2):  # as the first of its kind, and as one like it
+        message = hand.client.message("tools/call", {"name": "waits", "arguments": {}})
+        head = hand.server.admit("/mcp", headers_of(hand.client.headers(message)))
+        assert head is not None
+        pending = hand.server.respond(head, encode(message))
+        assert isinstance(pending, Pending)
+        assert isinstance(pending.begin(hand.step, lambda: None), HttpTransaction)
+        with pytest.raises(LocalProtocolError, match="has begun already"):
+            pending.begin(hand.step, lambda: None)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
 def test_a_driver_that_fails_to_start_a_call_is_told_so_and_others_are_served(version: str) -> None:
     hand = Hand(Kitchen("ends", "waits"), version)
     hand.know("passes")
@@ -745,6 +770,28 @@ def test_nothing_is_kept_of_a_request_once_it_is_answered_and_no_collector_is_ne
     finally:
         gc.enable()
     assert hand.server.live_session("x").calls == {}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_what_a_handler_raises_is_gone_with_its_call_and_no_collector_is_needed(version: str) -> None:
+    kitchen, held = Kitchen("ends"), list[weakref.ref[Thing]]()
+
+    @kitchen.registry.tool
+    async def refuses() -> str:
+        thing = Thing()
+        held.append(weakref.ref(thing))
+        raise ToolError("not today")
+
+    hand = Hand(kitchen, version)
+    hand.know("refuses")
+    gc.collect()
+    gc.disable()
+    try:
+        given = hand.call("refuses")
+        assert isinstance(given, Whole)
+        assert (b"not today" in given.body, [is_there() for is_there in held]) == (True, [None, None])
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -63,6 +63,15 @@ def test_of_bytes_reads_what_came_over_the_wire() -> None:
     assert headers.size == len("acceptx-name") + len("text/html, */*Jär")
 
 
+@pytest.mark.parametrize(
+    "given",
+    [[("Accept", "text/html")], {"Accept": "text/html"}, {b"Accept": b"text/html"}, [(b"Accept",)], [b"Accept"], [7]],
+)
+def test_of_bytes_refuses_what_is_no_pairs_of_bytes(given: Any) -> None:
+    with pytest.raises(TypeError, match="header fields are pairs of bytes here, as they came over the wire"):
+        Headers.of_bytes(given)
+
+
 def test_of_bytes_reads_the_same_bytes_as_each_charset_has_them() -> None:
     pairs = [(b"Location", "/né".encode()), (b"X-Name", b"J\xe4r")]
     for _ in range(2):

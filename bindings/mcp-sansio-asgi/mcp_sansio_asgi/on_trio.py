@@ -14,6 +14,8 @@ from typing import Any, TypeVar
 
 import trio
 
+from mcp_sansio.driving import guarded
+
 T = TypeVar("T")
 logger = logging.getLogger("mcp_sansio_asgi")
 
@@ -45,9 +47,7 @@ class Task:
     async def _run(self, work: Awaitable[None]) -> None:
         try:
             with self._scope:
-                await work
-        except Exception:
-            logger.exception("a task failed")  # which would be the end of everything, in a system task
+                await guarded(work, trio.Cancelled, logger)  # an error is the end of everything, in a system task
         finally:
             self._is_done = True
             for callback in self._callbacks:

@@ -11,7 +11,7 @@ from typing import TypeVar
 import trio
 
 from mcp_sansio import Runtime
-from mcp_sansio.driving import Orphans, run_for_another, split_failed
+from mcp_sansio.driving import Orphans, guarded, run_for_another
 
 from .loop import Loop, Task
 
@@ -35,7 +35,7 @@ class ServingLoop(Loop):
 
     def start(self, work: Awaitable[None]) -> Task:
         """See `Loop.start`. Whatever becomes of a handler, its server goes on."""
-        return super().start(guarded(work))
+        return super().start(guarded(work, trio.Cancelled, logger))
 
 
 def runtime_of(now: Callable[[], float], run_in_loop: Callable[[Callable[[], None]], None]) -> Runtime:
@@ -54,15 +54,3 @@ def runtime_of(now: Callable[[], float], run_in_loop: Callable[[Callable[[], Non
         wall_clock=time.time,
         pause=trio.lowlevel.checkpoint,
     )
-
-
-async def guarded(work: Awaitable[None]) -> None:
-    """Do `work`, of a handler. What that fails with ends here."""
-    try:
-        await work
-    except BaseException as error:
-        failed, others = split_failed(error, trio.Cancelled)
-        if failed is not None:  # the core takes what a handler raises, but in a group, or where it is no `Exception`
-            logger.error("a call did not end as it should", exc_info=failed)
-        if others is not None:
-            raise others  # noqa: B904 - it is what is left of `error`

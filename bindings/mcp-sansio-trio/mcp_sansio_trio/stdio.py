@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import logging
 import signal
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Unpack
 
 import trio
 
 from mcp_sansio import Registry, Server, ServerOptions, StreamServing
+from mcp_sansio.driving import guarded
 from mcp_sansio_stdio.descriptors import HasDescriptor, descriptor_of
 from mcp_sansio_stdio.means import attach
 from mcp_sansio_stdio.takeover import end_without_waiting, private_stdio, signals_to
 
 from .descriptors import StdioLoop
-from .runtime import guarded, runtime_of
+from .loop import Task
+from .runtime import runtime_of
 
 Stop = Callable[[], object]
 
@@ -62,7 +64,11 @@ async def serve_stdio(
 async def _serve(served: Registry | Server, source: int, sink: int, options: ServerOptions, stops: list[Stop]) -> None:
     async with StdioLoop() as loop:
         server = StreamServing.server_of(served, partial(runtime_of, loop.time, loop.run_in_loop), options)
-        start, logger = (lambda work: loop.start(guarded(work))), logging.getLogger("mcp_sansio_trio")
+        logger = logging.getLogger("mcp_sansio_trio")
+
+        def start(work: Awaitable[None]) -> Task:
+            return loop.start(guarded(work, trio.Cancelled, logger))
+
         serving = StreamServing(server, loop, start=start, logger=logger)
         attach(serving, loop, source, sink)
         stops.append(partial(loop.call_from_anywhere, serving.shut_down))

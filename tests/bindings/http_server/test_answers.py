@@ -30,6 +30,10 @@ def bakery() -> Registry:
     return registry
 
 
+class Panic(BaseException):
+    """What an extension module raises for a fault of its own, which is no `Exception`."""
+
+
 # Whole responses
 
 
@@ -66,6 +70,23 @@ def test_a_hundred_calls_at_once(http_server: HttpServer, version: str) -> None:
         connections = [client.begin(call) for call in calls]
         answers = [client.finish(*pair) for pair in zip(connections, calls, strict=True)]
     assert [(answer.message["id"], text_of(answer.message)) for answer in answers] == [(n, str(n)) for n in range(100)]
+
+
+@pytest.mark.parametrize("version", speak.VERSIONS)
+def test_a_handler_that_panics_ends_its_call_alone(http_server: HttpServer, version: str) -> None:
+    registry = bakery()
+
+    @registry.tool
+    async def panic() -> str:
+        await turn()
+        raise Panic("on purpose")
+
+    with serving(http_server, registry) as place:
+        client = Client(version, place).open()
+        for _ in range(2):
+            refused = client.post(client.calling("panic")).message
+            assert refused["error"]["message"] == "the call was interrupted"
+            assert text_of(client.post(client.calling("price", loaves=2)).message) == "6 euros"
 
 
 def test_requests_of_one_connection_follow_each_other(http_server: HttpServer) -> None:
