@@ -9,10 +9,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-Start = Callable[[Any], "asyncio.Task[None]"]
 
-
-def starter(loop: asyncio.AbstractEventLoop) -> Start:
+def starter(loop: asyncio.AbstractEventLoop) -> Callable[[Any], asyncio.Task[Any]]:
     """What makes a task on `loop` of a coroutine, run up to where it first waits.
 
     asyncio has the means since 3.12. Before, the step that is scheduled is taken out of the loop's queue, where the
@@ -24,28 +22,27 @@ def starter(loop: asyncio.AbstractEventLoop) -> Start:
     return partial(asyncio.Task, loop=loop) if ready is None else partial(_begun, loop, ready)
 
 
-def _begun(loop: asyncio.AbstractEventLoop, ready: deque[Any], work: Any) -> asyncio.Task[None]:
+def _begun(loop: asyncio.AbstractEventLoop, ready: deque[Any], work: Any) -> asyncio.Task[Any]:
     """A task whose first step runs now, in the middle of another task's.
 
     What another thread schedules in between is run in its place, which does no harm.
     """
-    task: asyncio.Task[None] = asyncio.Task(work, loop=loop)
+    task: asyncio.Task[Any] = asyncio.Task(work, loop=loop)
     within(None, loop, ready.pop()._run)
     return task
 
 
-def within(task: asyncio.Task[Any] | None, loop: asyncio.AbstractEventLoop, step: Callable[..., object]) -> None:
+def within(task: asyncio.Task[Any] | None, loop: Any, step: Callable[..., object], *given: Any) -> None:
     """Do `step` as if it were one of `task`, or outside of any, whichever task this is called from."""
     current = asyncio.current_task(loop)
-    _change(loop, current, task)
+    if current is not None:
+        asyncio.tasks._leave_task(loop, current)
+    if task is not None:
+        asyncio.tasks._enter_task(loop, task)
     try:
-        step()
+        step(*given)
     finally:
-        _change(loop, task, current)
-
-
-def _change(loop: asyncio.AbstractEventLoop, left: asyncio.Task[Any] | None, entered: asyncio.Task[Any] | None) -> None:
-    if left is not None:
-        asyncio.tasks._leave_task(loop, left)
-    if entered is not None:
-        asyncio.tasks._enter_task(loop, entered)
+        if task is not None:
+            asyncio.tasks._leave_task(loop, task)
+        if current is not None:
+            asyncio.tasks._enter_task(loop, current)

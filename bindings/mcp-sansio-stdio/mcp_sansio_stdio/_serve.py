@@ -113,11 +113,11 @@ class _Serving(StreamServing):
     scopes of anyio do.
     """
 
-    as_the_task: Callable[[Callable[[], None]], None]
+    as_the_task: Callable[..., None]
 
     def receive(self, data: bytes) -> None:
         """See `StreamDriver.receive`."""
-        self.as_the_task(partial(super().receive, data))
+        self.as_the_task(super().receive, data)
 
     def feed(self) -> None:
         """See `StreamDriver.feed`."""
