@@ -34,7 +34,8 @@ class ChannelDriver:
     has ended, too, when `write` raises: a client that can be told nothing is not read any more.
 
     `start` runs a coroutine beside others, and gives what cancels it, as ``asyncio.create_task`` does. Nothing else may
-    cancel it. `principal` and `request` are those of `ServerConnection`.
+    cancel it. A tool without an ``await`` is mostly run by `receive`, in the task that calls that. `principal` and
+    `request` are those of `ServerConnection`.
     """
 
     def __init__(
@@ -45,7 +46,7 @@ class ChannelDriver:
         principal: str | None = None,
         request: Any = None,
     ) -> None:
-        self.engine = server.connection(principal=principal, request=request, wake=self._wake)
+        self.engine = server.connection(principal=principal, request=request, wake=self._wake, runs_at_once=True)
         """The engine that is driven."""
         self._runtime = server.runtime
         self._most = server.config.max_unsent

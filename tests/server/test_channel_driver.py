@@ -118,6 +118,21 @@ async def test_a_start_may_run_the_first_step_or_all_of_it() -> None:
     await channel.end()
 
 
+async def test_a_call_that_waits_for_nothing_is_not_started_from_its_second_time_on() -> None:
+    started: list[Any] = []
+
+    def start(coroutine: Any) -> asyncio.Future[Any]:
+        started.append(coroutine.cr_code.co_qualname)
+        return asyncio.ensure_future(coroutine)
+
+    channel = await Channel([], start).open()
+    for id in range(3):
+        await channel.driver.receive(channel.call(id, "knock"))
+        assert decode(await channel.sent.get())["id"] == id
+    assert len(started) == 1
+    await channel.end()
+
+
 async def test_a_message_that_was_too_long_to_be_kept_is_refused() -> None:
     channel = Channel([], max_message=1000)
     await channel.driver.receive(Overlong(1001))
