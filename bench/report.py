@@ -208,6 +208,8 @@ GOALS = (
     ("trio/call/2025-11-25", 0.80),
     ("asgi/call/2026-07-28", 0.65),
     ("asgi/call/2025-11-25", 0.65),
+    ("uvloop/call/2026-07-28", 0.65),
+    ("uvloop/call/2025-11-25", 0.65),
     ("stdio/call/2026-07-28", 0.70),
     ("stdio/call/2025-11-25", 0.70),
     ("http/list/2026-07-28", 0.85),
@@ -226,6 +228,10 @@ AHEAD = (
     ("asgi/call/2025-11-25", "official", 4.0),
     ("asgi/call/2026-07-28", "fastmcp", 4.0),
     ("asgi/call/2025-11-25", "fastmcp", 4.0),
+    ("uvloop/call/2026-07-28", "official", 4.0),
+    ("uvloop/call/2025-11-25", "official", 4.0),
+    ("uvloop/call/2026-07-28", "fastmcp", 4.0),
+    ("uvloop/call/2025-11-25", "fastmcp", 4.0),
 )
 CORE_AT_MOST = 9
 
