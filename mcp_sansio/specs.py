@@ -70,10 +70,15 @@ class ToolSpec(Spec, frozen=True, kw_only=True, eq=False, dict=True):
     ask_in_arguments: bool | None = None
     verbatim_schema: bool = False
 
+    @property
+    def begins_as_stream(self) -> bool:
+        """Whether the reply to a call over HTTP is a stream from the start, where the client accepts one."""
+        return self.streaming or self.poll_after is not None
+
     @cached_property
     def ends_at_once(self) -> bool:
         """Whether a call can be run where it is read: it waits for nothing, and nothing goes before its reply."""
-        return self.bound.never_waits and not self.streaming and self.poll_after is None
+        return self.bound.never_waits and not self.begins_as_stream
 
     @cached_property
     def simple_input_schema(self) -> Mapping[str, JSON] | None:

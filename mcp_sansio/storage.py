@@ -160,7 +160,7 @@ class MemorySessionStore:
         now = self._clock()
         if entry is None or entry.expires <= now:
             return None
-        if (now > entry.fresh or ttl != entry.ttl) and ttl is not None:
+        if ttl is not None and (now > entry.fresh or ttl != entry.ttl):
             self._renew(key, ttl)
         return SessionRecord(entry.data, entry.version)
 

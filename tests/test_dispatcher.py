@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import attrs
 import pytest
 
+from foreign import timed
 from mcp_sansio import (
     BlobResourceContents,
     CallToolResult,
@@ -384,13 +384,6 @@ def test_a_plain_function_runs_where_the_binding_says() -> None:
 def test_what_a_decorators_plain_function_gives_is_awaited_on_the_loop() -> None:
     """Most decorators are a plain ``def``, and what they decorate may be an ``async def``."""
     registry, ran = Registry("s", "1"), []
-
-    def timed(handler: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(handler)
-        def decorated(*args: Any, **kwargs: Any) -> Any:
-            return handler(*args, **kwargs)
-
-        return decorated
 
     @registry.tool
     @timed

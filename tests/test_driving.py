@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from foreign import Panic
 from mcp_sansio.driving import (
     Alarm,
     Here,
@@ -313,10 +314,6 @@ def test_the_leaves_of_a_group() -> None:
     assert [type(error) for error in leaves(NESTED)] == [ValueError, Given, Given]
     alone = ValueError("a")
     assert [*leaves(alone)] == [alone]
-
-
-class Panic(BaseException):
-    """What an extension module raises for a fault of its own."""
 
 
 @pytest.mark.parametrize("error", [ValueError(), Panic()])

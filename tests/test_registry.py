@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
@@ -12,6 +11,7 @@ from typing import Any
 import attrs
 import pytest
 
+from foreign import timed
 from mcp_sansio import (
     Change,
     ChangeKind,
@@ -470,13 +470,6 @@ def test_values_classes_and_plain_functions_provide() -> None:
 def test_what_a_decorator_makes_of_it_provides() -> None:
     """Most decorators are a plain ``def``, whatever they decorate."""
     registry, closed = Registry("s", "1"), []
-
-    def timed(source: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(source)
-        def decorated(*args: Any, **kwargs: Any) -> Any:
-            return source(*args, **kwargs)
-
-        return decorated
 
     async def later() -> complex:
         return 1j

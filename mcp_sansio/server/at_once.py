@@ -49,7 +49,7 @@ class Recalled(Struct, eq=False):
 
 def answer(server: Server, head: RequestHead, call: Call, principal: str | None) -> Whole | Recalled | None:
     """The response to a request like one before, or what it came to; ``None`` where nothing was done yet."""
-    record, tool = None, call.tool
+    record = None
     if head.session_id is not None and call.adapter.has_handshake:
         record = _find(server, head, principal)
         if record is None:
@@ -59,7 +59,7 @@ def answer(server: Server, head: RequestHead, call: Call, principal: str | None)
         return _whole(head, call, encode_result(call.id, call.text), None)
     outcome = server.dispatcher.at_once(call)
     if outcome is None or isinstance(outcome, BaseException):
-        begins_as_stream = tool is not None and (tool.streaming or tool.poll_after is not None)
+        begins_as_stream = call.tool is not None and call.tool.begins_as_stream
         recalled = None if begins_as_stream else Recalled(call, record, outcome)
         del outcome  # or it and this frame keep each other
         return recalled

@@ -13,6 +13,7 @@ import attrs
 import speak
 import support
 from flags import PATIENCE
+from foreign import Panic
 from mcp_sansio import Exchange, Registry
 from mcp_sansio.wire.json import decode, encode
 
@@ -55,10 +56,6 @@ HEAD = (
 def peer(version: str = NEWEST) -> Peer:
     """A client of that revision."""
     return Peer(version, Registry("a client", "1"))
-
-
-class Panic(BaseException):
-    """What an extension module raises for a fault of its own."""
 
 
 async def _panic() -> None:

@@ -164,7 +164,7 @@ class Driver(ResponseDriver):
             if not self._has_begun:
                 self._has_begun = True
                 head: Any = parts[0]
-                headers = [*map(_encoded, head.headers), *self._further_headers]
+                headers = [*_encoded(head.headers), *self._further_headers]
                 await send({"type": "http.response.start", "status": head.status, "headers": headers})
             # Without data as well: some servers hold a head back until the body begins.
             await send({"type": "http.response.body", "body": data_of(parts), "more_body": more})
@@ -186,19 +186,13 @@ class Driver(ResponseDriver):
 async def send_at_once(send: Send, whole: Whole) -> None:
     """Send a response that needed no engine."""
     try:
-        headers = [*_all_encoded(whole.headers)]
+        headers = [*_encoded(whole.headers)]
         await send({"type": "http.response.start", "status": whole.status, "headers": headers})
         await send({"type": "http.response.body", "body": whole.body})
     except OSError:
         pass  # the client left
 
 
-@lru_cache(maxsize=64)  # as below
-def _all_encoded(headers: tuple[tuple[str, str], ...]) -> tuple[tuple[bytes, bytes], ...]:
-    return tuple(map(_encoded, headers))
-
-
 @lru_cache(maxsize=256)  # nearly all responses have the same few
-def _encoded(header: tuple[str, str]) -> tuple[bytes, bytes]:
-    name, value = header
-    return name.lower().encode("latin-1"), value.encode("latin-1")
+def _encoded(headers: tuple[tuple[str, str], ...]) -> tuple[tuple[bytes, bytes], ...]:
+    return tuple([(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers])

@@ -101,8 +101,6 @@ class Loops:
 
     def __init__(self) -> None:
         self._loop: Loop | None = None
-        #: Asyncio's, if it is that.
-        self._asyncio: asyncio.AbstractEventLoop | None = None
 
     def here(self) -> Loop:
         """The running loop, on which it serves from now on."""
@@ -110,16 +108,15 @@ class Loops:
             running = asyncio.get_running_loop()
         except RuntimeError:
             return self._here_on_trio()  # which then is installed
-        loop = self._loop
-        if loop is None or running is not self._asyncio:
-            self._asyncio, self._loop = running, (loop := AsyncioLoop(running))
-        return loop
+        if not (isinstance(self._loop, AsyncioLoop) and self._loop.loop is running):
+            self._loop = AsyncioLoop(running)
+        return self._loop
 
     def _here_on_trio(self) -> Loop:
         from .on_trio import TrioLoop
 
         if not (isinstance(self._loop, TrioLoop) and self._loop.is_current):
-            self._asyncio, self._loop = None, TrioLoop()
+            self._loop = TrioLoop()
         return self._loop
 
     def runtime(self) -> Runtime:

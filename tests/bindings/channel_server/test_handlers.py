@@ -9,6 +9,7 @@ import pytest
 
 import speak
 from flags import Flag, turn
+from foreign import Panic
 from lines import served, text_of
 from mcp_sansio import Config, Exchange, Registry, elicit, elicit_cancel
 from plugs import ChannelServer
@@ -23,10 +24,6 @@ def registry() -> Registry:
 
 
 CALLER = contextvars.ContextVar("CALLER", default="unset")
-
-
-class Panic(BaseException):
-    """What an extension module raises."""
 
 
 class Caller:

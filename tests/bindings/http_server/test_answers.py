@@ -10,6 +10,7 @@ import pytest
 
 import speak
 from flags import PATIENCE, Flag, turn
+from foreign import Panic
 from heard import text_of
 from hosting import serving
 from mcp_sansio import AdapterSet, Config, Exchange, MemorySessionStore, Registry, Server
@@ -28,10 +29,6 @@ def bakery() -> Registry:
         return f"{loaves * 3} euros"
 
     return registry
-
-
-class Panic(BaseException):
-    """What an extension module raises for a fault of its own, which is no `Exception`."""
 
 
 # Whole responses
