@@ -58,8 +58,8 @@ class TestTheClient:
                 async def call() -> None:
                     results.append(await client.call_tool("second"))
 
+                await client.initialize()  # which waits for the process to start
                 with trio.move_on_after(0.2) as scope:
-                    await client.initialize()
                     nursery.start_soon(call)
                     await client.call_tool("first")
                 assert scope.cancelled_caught
